@@ -47,6 +47,7 @@ def sizes_of_products() -> list[tuple[int, int, int]]:
     return [*alone, *together, *off_by_one]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("a_by_columns", [False, True], ids=["", "a transposed"])
 @pytest.mark.parametrize("b_by_columns", [False, True], ids=["", "b transposed"])
 def test_products_at_the_limits_of_blocks_are_exact_of_whole_numbers(

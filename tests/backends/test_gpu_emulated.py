@@ -79,6 +79,7 @@ def spy_on(monkeypatch):
     return plans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "dtype", "weighted"),
     [
@@ -99,6 +100,7 @@ def test_a_network_in_one_block_has_the_same_bits_among_others(
     assert {plan.parts for plan in plans} == {1}
 
 
+@pytest.mark.slow
 def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
     """A new field of EpochSettings has a value here: members of a pack that differ in
     it must not share what it decides."""
@@ -129,6 +131,7 @@ def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
     members.check(members.pack(), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kilobytes", "chunks"), [(227, [1]), (14, range(2, 7)), (8, [7])]
 )
@@ -153,6 +156,7 @@ def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
     assert plan.chunks in chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
@@ -331,6 +335,7 @@ def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
     np.testing.assert_array_equal(engine.get("parameters"), starts[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
 )
@@ -370,6 +375,7 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
     assert difference[18:61].max() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("least", "how"),  # as many GPUs at least are used
     [

@@ -9,6 +9,7 @@ from support.command_line import REPOSITORY, environment
 from support.openmp_beside import PACKAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_both_compute_the_same_in_either_order_of_imports(package):
     if find_spec(package) is None:

@@ -115,6 +115,7 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
     assert relative_distance(end, expected) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [500, 1500])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(

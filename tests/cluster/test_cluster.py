@@ -175,6 +175,7 @@ def test_a_killed_rank_ends_all_others_at_once_and_leaves_no_shared_memory_behin
     assert not abandoned(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "failing, doing, who",
     [("== 0", WAITING, ""), ("== 2", BUSY, "rank 2 of 3: "), (">= 0", WAITING, "")],

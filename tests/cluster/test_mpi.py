@@ -304,6 +304,7 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(
     assert (folder / "net.bin").read_bytes() == expected
 
 
+@pytest.mark.slow
 def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
     with launches.running(mpi, 3, *LONG) as launcher:
         pids = [rank_process(launcher, mpi, rank) for rank in range(3)]

@@ -77,6 +77,7 @@ def test_every_rule_has_a_goal():
     assert {rule.partition("=")[0] for rule in GOALS} == set(THRESHOLD_RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", GOALS)
 @given(rows=some_rows, weighted=st.booleans())
 def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, rows, weighted):

@@ -316,6 +316,7 @@ FIELD = st.one_of(
 )
 
 
+@pytest.mark.slow
 @examples(300)
 @given(
     st.lists(st.lists(FIELD, min_size=3, max_size=3), min_size=1, max_size=20),
@@ -371,6 +372,7 @@ PLAIN = st.from_regex(r"[a-z,;:.-][a-z0-9,.\u00e9-]{0,9}", fullmatch=True)
 WORDS = st.one_of(PLAIN, st.floats(allow_nan=False).map(repr), QUOTED)
 
 
+@pytest.mark.slow
 @examples(80)
 @given(
     st.lists(st.lists(WORDS, min_size=3, max_size=3), min_size=1, max_size=20),

@@ -478,6 +478,7 @@ def large_npy(tmp_path_factory, large_rows):
 ON_LARGE = ["--layers", "30,8,1", "--batch_number", 500, "--epochs", 1]
 
 
+@pytest.mark.slow
 @TELLING
 def test_memory_stays_within_the_limit(large_rows, folder):
     """Training and testing; in memory rows of 45 MB, and what reads them, take more."""

@@ -38,6 +38,7 @@ def guides_program(folder, rows: list[str], *flags: str) -> Path:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "goal, flags",
     [
@@ -244,6 +245,7 @@ def check_hostile(folder, net, rows: list[list]) -> list[int]:
     return codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target, flags",
     [

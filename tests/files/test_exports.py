@@ -61,6 +61,7 @@ def check_both(folder, new, **options) -> None:
     check_table(folder, new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target, flags", TABLES, ids=str)
 def test_tables_with_every_kind_of_column(target, flags, tables, folder):
     old, new = tables(target)
@@ -334,6 +335,7 @@ def both(net, folder, rows, features=None, name="m", double=False) -> list[np.nd
     return [of_onnx, of_c]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
 def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
@@ -592,6 +594,7 @@ def test_a_default_model_is_a_small_graph_with_readable_names(task, folder):
     assert (folder / "m.onnx").stat().st_size < 4.5 * count + 60_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["number", "three"])
 def test_a_default_model_takes_5_characters_a_parameter_in_c(task, folder):
     net = default_model(folder, task)

@@ -179,6 +179,7 @@ def run_shell(block: Block, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", SHELL, ids=str)
 def test_commands_run_and_the_first_prints_what_is_shown_after_it_numbers_aside(
     block, stand_ins
@@ -206,6 +207,7 @@ def masked(line: str) -> str:
     return re.sub(r"[\d.,]*\d", "#", "".join(line.split()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python_runs(block, stand_ins):
     # what no extra of the package installs

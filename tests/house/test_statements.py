@@ -133,6 +133,7 @@ def faults(text: str) -> list[str]:
     return [f"{getattr(node, 'lineno', node)}: {fault}" for node, fault in results]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PYTHON, ids=name)
 def test_a_statement_says_one_thing(path):
     assert faults(path.read_text()) == []

@@ -87,6 +87,7 @@ ENDS = {  # the values at -infinity and infinity
 OF_ONE_VALUE = [name for name in ACTIVATIONS if name != "softmax"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_ONE_VALUE)
 def test_within_some_units_in_the_last_place(name, dtype):
     if dtype == "float64" and np.finfo(np.longdouble).nmant <= 52:

@@ -606,13 +606,14 @@ def trainings():
     return crossed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers, layers, batch, optimizer, dtype", trainings())
 def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(
     layers, batch, numbers, optimizer, dtype
 ):
-    """As seq within the promised distance; float32 with Adam as the median of 5 sets of
-    rows: where a relu decides on a rounding, or a gradient is no more than one, Adam
-    makes a whole step of it."""
+    """As seq within the promised distance; float32 but for sgd as the median of 5 sets
+    of rows: where a relu decides on a rounding, or a gradient is no more than one, the
+    other optimizers make a whole step of it."""
     if not extension("omp")[1].nn_has_openmp():
         pytest.skip("built without OpenMP: there is one thread only")
     if len(numbers) == 1:
@@ -640,7 +641,7 @@ def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(
         np.testing.assert_equal(one, by_omp[0])
     expected = end_of("seq", 1)[0]
     distances = [relative_distance(by_omp[0][0], expected)]
-    if (dtype, optimizer) == ("float32", "adam"):
+    if dtype == "float32" and optimizer != "sgd":
         for seed in (4, 5, 6, 7):
             distance = relative_distance(
                 end_of("omp", 1, seed)[0], end_of("seq", 1, seed)[0]

@@ -417,6 +417,7 @@ def names_of(plan) -> list[str]:
     return [entry.name for entry in sweep.read_plan(plan)]
 
 
+@pytest.mark.slow
 def test_sweeps_into_one_file_share_the_entries(folder):
     plan = write_plan(folder, SLOW)
     processes = [start_sweep(plan, "-o", "r.csv") for _ in range(3)]
@@ -446,6 +447,7 @@ def test_single_entries_are_not_run_twice_either(folder):
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends_well", [True, False])
 def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_dies(
     folder, ends_well

@@ -24,6 +24,7 @@ from support.command_line import (
 from nn.terminal import parser
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143), ("SIGHUP", 143)]
 )
@@ -124,6 +125,7 @@ def marks_of(result: int, loss: int) -> list:
     return [pytest.mark.long]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments, redirection",
     [

@@ -123,6 +123,7 @@ def test_layers_fit_the_size_of_the_images(shape, layers):
     assert net.layers[-1].outputs == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mirrored", [True, False])
 def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(
     mirrored, short

@@ -383,6 +383,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [

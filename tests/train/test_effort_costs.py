@@ -25,6 +25,7 @@ def chosen(ds, effort):
     return total, largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows, columns", [*SHAPES, *LARGER_SHAPES])
 @pytest.mark.parametrize("kind", ["numbers", "sparse"])
 def test_an_effort_costs_no_more_than_the_next_higher_one(rows, columns, kind):

@@ -343,6 +343,7 @@ def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
     assert np.array_equal(net.vector, other.vector)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "dask"])
 def test_a_grid_search_in_processes_finds_what_one_process_finds(
     frame, labels, backend

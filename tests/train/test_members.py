@@ -284,6 +284,7 @@ ds, compute = nn.load("two.csv"), Engines.compute
 )
 
 
+@pytest.mark.slow
 def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpi, folder):
     done = mpi.run(3, STOPPED.replace("HOW", "'mirrored'"))
     assert done.returncode == 0, done.stderr

@@ -356,6 +356,7 @@ def flat(figures: dict) -> dict:
     }
 
 
+@pytest.mark.slow
 def test_a_test_tells_what_the_training_told(trained):
     figures = trained.figures.get("out_of_fold")
     if figures is None:
@@ -365,6 +366,7 @@ def test_a_test_tells_what_the_training_told(trained):
         assert flat(tested)[name] == value, name
 
 
+@pytest.mark.slow
 def test_python_trains_the_model_of_the_command(trained):
     settings = {
         name: value for name, value in trained.settings.items() if name != "target"
@@ -441,6 +443,7 @@ def test_a_row_of_weight_2_is_the_row_twice_in_every_figure(trained):
         assert value == pytest.approx(repeated[name], rel=1e-12, abs=1e-12), name
 
 
+@pytest.mark.slow
 def test_onnx_and_c_predict_what_predict_does_labels_too(trained, tmp_path):
     if trained.case["columns"] == "numbers":
         pytest.skip("rows of plain numbers are tests/files/test_exports.py's")
@@ -542,6 +545,7 @@ def test_inputs_of_rows_that_are_held_out_change_no_bit_of_the_model(trained):
         assert facts.get(name) == other_facts.get(name), name
 
 
+@pytest.mark.slow
 def test_a_training_that_is_stopped_goes_on_to_the_same_bytes(trained):
     flags = [
         "train",

@@ -119,6 +119,7 @@ def test_digits_after_one_epoch(shared, tmp_path, seeds):
     assert statistics.mean(accuracy) >= 0.950
 
 
+@pytest.mark.slow
 def test_photographs_are_told_apart_better_than_by_chance(shared, tmp_path):
     """4,000 images of CIFAR-10; chance is 0.1."""
     layers = "3x32x32,pad4,conv16k3p1,maxpool2,conv32k3p1,avgpool2,dropout0.25,64,10"

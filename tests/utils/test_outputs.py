@@ -101,6 +101,7 @@ def test_a_full_device_is_named(trained):
     assert result == (73, "", message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"]
 )
@@ -415,6 +416,7 @@ def obeying():
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
 @pytest.mark.parametrize(
     "path, closed",

@@ -74,6 +74,7 @@ def test_joblibs_workers_use_nn():
     ) == [1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(ERRORS)))
 def test_errors_come_back_from_other_processes(number):
     error = ERRORS[number]
