@@ -3,11 +3,15 @@ whole field.
 
 From a measured series, or from synthetic clouds:
 
-    python datasets/solar.py --series hope_melpitz_1s.csv.gz --stations
-    hope_melpitz_stations.csv --table solar.csv python datasets/solar.py --rows 8640
-    --step 10 --table solar.csv --maps solar.npz
+    python datasets/solar.py --series hope_melpitz_1s.csv.gz \\
+        --stations hope_melpitz_stations.csv --change --table solar.csv
+    python datasets/solar.py --series dtu_2016_05-08_1min.csv.gz \\
+        --columns GHI,DNI,DHI --location 55.79,12.525 --index --change \\
+        --lags 60,300,600 --horizon 600 --test_from 2016-08-01 --table solar.csv
+    python datasets/solar.py --rows 8640 --step 10 --table solar.csv --maps solar.npz
 
-The last fifth of the time goes to files of its own, solar_test.csv and solar_test.npz.
+The last fifth of the time, or what is from --test_from on, goes to files of its own,
+solar_test.csv and solar_test.npz.
 """
 
 import sys
@@ -18,7 +22,7 @@ import numpy as np
 import typer
 
 from nn.study import solar
-from nn.utils import NnError, speaking_of_flags
+from nn.utils import NnError, UsageError, speaking_of_flags
 
 
 def write_series(
@@ -52,7 +56,22 @@ def write(path: str, ds) -> None:
             path, np.hstack([ds.x, ds.y]), "%.7g", ",", header=header, comments=""
         )
     else:
-        np.savez_compressed(path, x=ds.x, y=ds.y)
+        np.savez_compressed(path, x=ds.x, y=ds.y, now=ds.now)
+
+
+def numbers(
+    flag: str, text: str | None, count: int | None = None
+) -> tuple[float, ...] | None:
+    """Return the numbers of a flag. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        found = tuple(map(float, text.split(",")))
+    except ValueError:
+        found = ()
+    if not found or (count and len(found) != count):
+        raise UsageError(f"{flag} {text}: expected numbers with commas between them")
+    return found
 
 
 def main(  # noqa: PLR0913 - the flags of a program
@@ -79,6 +98,35 @@ def main(  # noqa: PLR0913 - the flags of a program
             "--test_share", help="Share of the time, at its end, kept for testing."
         ),
     ] = 0.2,
+    test_from: Annotated[
+        str | None,
+        typer.Option("--test_from", help="Moment, 2016-08-01, to test from instead."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Stations to read, A,B (all columns).")
+    ] = None,
+    location: Annotated[
+        str | None,
+        typer.Option(help="LATITUDE,LONGITUDE, where --stations has no degrees."),
+    ] = None,
+    day: Annotated[bool, typer.Option("--day", help="Leave out nights.")] = False,
+    index: Annotated[
+        bool,
+        typer.Option(
+            "--index",
+            help="Shares of a clear sky's irradiance instead of W/m2, by day.",
+        ),
+    ] = False,
+    change: Annotated[
+        bool, typer.Option("--change", help="Targets are changes until then.")
+    ] = False,
+    lags: Annotated[
+        str | None,
+        typer.Option(help="Seconds, 60,300: a table has the stations then, too."),
+    ] = None,
+    sun: Annotated[
+        bool, typer.Option("--sun", help="A table has the clear sky's W/m2, too.")
+    ] = False,
     table: Annotated[
         str | None,
         typer.Option(help="CSV to write: all stations now, the wanted one later."),
@@ -96,17 +144,34 @@ def main(  # noqa: PLR0913 - the flags of a program
 ) -> None:
     with speaking_of_flags():
         try:
-            data = (
-                solar.read_series(series, stations)
-                if series
-                else solar.clouds(rows, seed=seed, step=step)
-            )
+            if series:
+                place = numbers("--location", location, 2)
+                names = columns.split(",") if columns else None
+                data = solar.read_series(series, stations, names, place)
+            else:
+                data = solar.clouds(rows, seed=seed, step=step)
             if save:
                 write_series(save, data, save_stations)
-            for form, path in (("table", table), ("maps", maps)):
+            if day:
+                data = data.by_day()
+            if index:
+                data = data.index()
+            begin = None
+            if test_from:
+                begin = solar.seconds_of(test_from)
+            options = {"change": change}
+            of_table = {"lags": numbers("--lags", lags) or (), "sun": sun}
+            for form, path, more in (("table", table, of_table), ("maps", maps, {})):
                 if path:
                     train, test = solar.forecast(
-                        data, form, wanted, horizon, test_share
+                        data,
+                        form,
+                        wanted,
+                        horizon,
+                        test_share,
+                        begin,
+                        **options,
+                        **more,
                     )
                     write(path, train)
                     if test is not None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, sha256_file
 from .column import is_coarse
-from .dataset import Targets
+from .dataset import CHANGE, Targets
 from .frames import columns_of
 from .records import in_rows, new_rows
 from .source import BLOCK, DEFLATE_RATIO, Source, fill, readable, reason_of
@@ -33,13 +33,14 @@ CIFAR_CLASSES = 10
 class Arrays(NamedTuple):
     """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the
     SHA-256 of all files, if any; of pictures their names, and the number that stands
-    for white."""
+    for white; now: that of Dataset."""
 
     x: np.ndarray
     targets: Targets | None
     sha256: str | None
     names: list[str] | None = None
     pixel_range: int | None = None
+    now: list[int] | None = None
 
 
 def kept_numbers(path: str, x: np.ndarray, dtype: str) -> np.ndarray:
@@ -161,7 +162,8 @@ def _numpy_array(
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read the arrays x and y of an NPZ file. x: (rows, inputs), (rows, H, W), (rows,
     C, H, W) or, with 1, 3 or 4 channels, (rows, H, W, C). y: class indices or names
-    (rows,), or numbers (rows, outputs). Nothing is unpickled.
+    (rows,), or numbers (rows, outputs). now, if it is there: see Dataset. Nothing is
+    unpickled.
     """
     import zipfile  # here: few data are in archives
 
@@ -174,7 +176,7 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
                     f"{path}: holds the arrays {', '.join(names) or '(none)'}, "
                     "expected x and y; save it with numpy.savez(path, x=..., y=...)"
                 )
-            for name in sorted({"x", "y"} & {*names}):
+            for name in sorted({"x", "y", "now"} & {*names}):
                 info = archive.getinfo(f"{name}.npy")
                 if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError(f"{name} is compressed in an unknown way")
@@ -184,6 +186,7 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
                 with archive.open(info) as file:
                     arrays[name] = _numpy_array(file, most, place, "biufUS")
         images = images_of(arrays["x"], arrays.get("y"), dtype, path)
+        now = _npz_now(arrays.get("now"), images, path)
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -196,7 +199,7 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
         raise DataError(
             f"{path}: damaged or not an NPZ file ({reason_of(error)}); write it again"
         ) from error
-    return _of_files(images.x, images.targets, path)
+    return _of_files(images.x, images.targets, path)._replace(now=now)
 
 
 def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
@@ -215,6 +218,22 @@ def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
     if y is not None:
         targets = _npz_targets(f"{place}, array y", np.asarray(y), len(x))
     return Arrays(kept_numbers(place, x, dtype), targets, None)
+
+
+def _npz_now(now: np.ndarray | None, images: Arrays, path: str) -> list[int] | None:
+    """Return the array now of an NPZ file, None without it or without targets. Raises
+    DataError."""
+    if now is None or images.targets is None:
+        return None
+    outputs = images.targets.values.shape[1]
+    inputs = math.prod(images.x.shape[1:])
+    is_whole = now.dtype.kind in "iu" and now.shape == (outputs,)
+    if not is_whole or not ((now >= CHANGE) & (now < inputs)).all():
+        raise DataError(
+            f"{path}, array now: expected for each of the {outputs} outputs the place of its value now in a row of x, "
+            f"0 to {inputs - 1}, or {CHANGE} for a change; correct it"
+        )
+    return now.tolist()
 
 
 def _npz_targets(place: str, y: np.ndarray, rows: int) -> Targets:

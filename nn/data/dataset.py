@@ -27,6 +27,7 @@ ROW_ROLES = ("weight", "group", "time")  # of columns that say something of thei
 # more distinct numbers than this are classes only if --task says so; more texts need
 # many rows
 AUTO_CLASSES = 100
+CHANGE = -1  # of Dataset.now
 TASK_NAMES = ("auto", "binary", "multiclass", "regression")
 # taken into a digest at a time: they stay in a processor's cache
 _DIGEST_ROWS = 1 << 15
@@ -297,7 +298,9 @@ class Dataset:
     target: the target column as it was asked for; None: the last.
     now: for a series whose targets lie ahead: for each target the index (into a
     flattened row of x) of its value
-       now. In CSV files the column NAME is the now of the target column NAME_in_60s.
+       now, or CHANGE for a target that is the change until then. In CSV files the
+       column NAME is the now of the target column NAME_in_60s, and NAME_change_in_60s
+       is a change.
     digest: sha256, or the files of which it is taken when it is first asked for.
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice,
     in training and in a test. groups: (rows,), which become int64 codes; the rows of a
@@ -501,7 +504,12 @@ class Dataset:
         units; None if no series."""
         if self.now is None or isinstance(self.x, TableRows):
             return None
-        return self.x.reshape(self.rows, -1)[:, self.now]
+        flat = self.x.reshape(self.rows, -1)
+        forecast = np.zeros((self.rows, len(self.now)), flat.dtype)
+        for output, place in enumerate(self.now):
+            if place != CHANGE:
+                forecast[:, output] = flat[:, place]
+        return forecast
 
     def about_unlabelled(self) -> str:
         """Return how many rows were left out for want of a target, and for which words;
@@ -659,8 +667,16 @@ def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
     if ds.kinds:
         changed["kinds"] = tuple(ds.kinds[place] for place in order)
     if ds.now is not None:
-        changed["now"] = [order.index(place) for place in ds.now if place in order]
+        changed["now"] = _moved(ds.now, order)
     return changed
+
+
+def _moved(now: list[int], order: list[int]) -> list[int] | None:
+    """Return Dataset.now where inputs are in another order; None where it lacks a
+    value."""
+    if not {*now} <= {*order, CHANGE}:
+        return None
+    return [place if place == CHANGE else order.index(place) for place in now]
 
 
 def about_rounded_inputs(net, ds: Dataset) -> list[str]:

@@ -540,6 +540,7 @@ def _of_arrays(arrays: Arrays, path: str | None, schema: Schema) -> Dataset:
     facts = {}
     if path is not None:
         facts = {"path": absolute(path), "given": path, "digest": arrays.sha256}
+        facts["now"] = arrays.now
     if arrays.names is None:
         log_range(schema.pictures, x, where)
     else:

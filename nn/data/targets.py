@@ -26,14 +26,14 @@ from .column import (
     shortened,
     valued,
 )
-from .dataset import AUTO_CLASSES, Dataset, Schema, Targets, name_of
+from .dataset import AUTO_CLASSES, CHANGE, Dataset, Schema, Targets, name_of
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
 from .source import TableSource
 from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
-# how a target column is named that holds NAME some seconds later
+# how a target column is named that holds NAME some seconds later, or its change
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")
 # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and
 # grades
@@ -172,9 +172,15 @@ def now_among(
     indices = []
     for target in targets:
         match = _AHEAD.fullmatch(target)
-        if not match or match[1] not in features:
+        if not match:
             return None
-        indices.append(features.index(match[1]))
+        name = match[1]
+        if name in features:
+            indices.append(features.index(name))
+        elif name.endswith("_change") and name.removesuffix("_change") in features:
+            indices.append(CHANGE)
+        else:
+            return None
     return indices
 
 

@@ -3,19 +3,22 @@ them.
 
 A series (measured, or of synthetic clouds that the wind drives over the field) becomes
 a table, a row of which holds all stations now, or maps of 50 x 50 pixels interpolated
-from the stations; the target of both is one station some seconds later.
+from the stations; the target of both is one station some seconds later, or its change
+until then. Where the sun's place is known a series may be of clear-sky indices.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import numpy as np
 
 from ..core.random import uniform
 from ..data.column import BYTE_ORDER_MARK, decoded
+from ..data.dataset import CHANGE
 from ..data.source import read_blocks
 from ..ds import Dataset
 from ..utils import DataError, UsageError, log
@@ -34,6 +37,7 @@ LONGEST_CLOUD = 6000.0  # metres, of a wave
 SHORTEST_CLOUD = 400.0
 CLOUD_BLOCK = 4096  # rows that are computed together
 SOLAR_STREAM = 0x434C4400  # of the random numbers that make a series
+LEAST_CLEAR_SKY = 60.0  # W/m2 of a clear sky, below which it is night
 METRES_A_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
 
 
@@ -42,13 +46,15 @@ class Series:
     """Irradiance of several stations at the same times.
 
     times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their
-    names; places: (stations, 2) metres to the east and north, None if unknown.
+    names; places: (stations, 2) metres to the east and north, None if unknown;
+    clear_sky: (rows,) W/m2 that there would be without clouds, None if unknown.
     """
 
     times: np.ndarray
     values: np.ndarray
     stations: list[str]
     places: np.ndarray | None = None
+    clear_sky: np.ndarray | None = None
 
     def station(self, name: str | None) -> int:
         """Return the index of a station; without a name that of the station nearest to
@@ -63,6 +69,41 @@ class Series:
                 f"no station {name}; the stations are {', '.join(self.stations[:10])}, ..."
             )
         return self.stations.index(name)
+
+    def sunlight(self) -> np.ndarray:
+        """Return clear_sky. Raises UsageError where it is unknown."""
+        if self.clear_sky is None:
+            raise UsageError(
+                "the sun's place is unknown; give --location, or --stations with degrees"
+            )
+        return self.clear_sky
+
+    def by_day(self) -> Series:
+        """Return the series without its nights, of which a line tells."""
+        is_day = self.sunlight() >= LEAST_CLEAR_SKY
+        if is_day.all():
+            return self
+        log.warning(
+            "left out %d of %d rows, at which a clear sky has less than %g W/m2",
+            np.count_nonzero(~is_day),
+            len(is_day),
+            LEAST_CLEAR_SKY,
+        )
+        if not is_day.any():
+            raise DataError("all rows of the series are at night; check --location")
+        return replace(
+            self,
+            times=self.times[is_day],
+            values=self.values[is_day],
+            clear_sky=self.clear_sky[is_day],
+        )
+
+    def index(self) -> Series:
+        """Return the series of clear-sky indices: values as shares of the clear sky's,
+        by day."""
+        series = self.by_day()
+        values = series.values / series.clear_sky[:, None]
+        return replace(series, values=values.astype(np.float32))
 
 
 # ---------------------------------------------------------------- synthetic clouds
@@ -92,7 +133,8 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
         values[block] = _clear_sky(elapsed[block])[:, None] * clearness
     nights = np.floor(elapsed / DAY_SECONDS) * (24 * 3600 - DAY_SECONDS)
     names = [f"station_{number:02d}" for number in range(1, stations + 1)]
-    return Series(DAY_BEGINS + elapsed + nights, values, names, places)
+    times = DAY_BEGINS + elapsed + nights
+    return Series(times, values, names, places, _clear_sky(elapsed))
 
 
 @dataclass
@@ -138,13 +180,54 @@ def _clear_sky(elapsed: np.ndarray) -> np.ndarray:
     return CLEAR_SKY * np.cos(math.pi * (hour - 12) / 14)
 
 
+# ---------------------------------------------------------------- the sun
+
+
+def clear_sky_of(times: np.ndarray, latitude: float, longitude: float) -> np.ndarray:
+    """Return W/m2 on level ground under a clear sky (Haurwitz 1945), 0 at night; times:
+    seconds since 1970, degrees to the north and east."""
+    sine = np.maximum(sine_of_elevation(times, latitude, longitude), 1e-3)
+    return np.where(sine > 1e-3, 1098 * sine * np.exp(-0.057 / sine), 0.0)
+
+
+def sine_of_elevation(
+    times: np.ndarray, latitude: float, longitude: float
+) -> np.ndarray:
+    """Return how high the sun stands, by the Astronomical Almanac's formulas of low
+    precision (0.01 degrees)."""
+    days = np.asarray(times, np.float64) / 86400 - 10957.5  # since 2000-01-01 12:00
+    anomaly = np.radians(357.528 + 0.9856003 * days)
+    ecliptic = np.radians(
+        280.460
+        + 0.9856474 * days
+        + 1.915 * np.sin(anomaly)
+        + 0.020 * np.sin(2 * anomaly)
+    )
+    tilt = np.radians(23.439 - 4e-7 * days)
+    ascension = np.arctan2(np.cos(tilt) * np.sin(ecliptic), np.cos(ecliptic))
+    declination = np.arcsin(np.sin(tilt) * np.sin(ecliptic))
+    sidereal = np.radians(280.46061837 + 360.98564736629 * days + longitude)
+    north = math.radians(latitude)
+    return math.sin(north) * np.sin(declination) + math.cos(north) * np.cos(
+        declination
+    ) * np.cos(sidereal - ascension)
+
+
 # ---------------------------------------------------------------- files
 
 
-def read_series(path: str, stations_path: str | None = None) -> Series:
+def read_series(
+    path: str,
+    stations_path: str | None = None,
+    columns: Sequence[str] | None = None,
+    location: tuple[float, float] | None = None,
+) -> Series:
     """Return a series from CSV (gzip or not): the time first, ISO 8601 or seconds, then
     a column for each station.
     A time without a zone is universal time.
+
+    columns: the stations to read, None: all. location: latitude and longitude, where
+    the stations' are not known.
 
     stations_path: CSV of the coordinates, columns station, lat and lon (degrees) or x
     and y (metres); a station belongs to the column of its name, or to the one that ends
@@ -156,6 +239,8 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
         raise DataError(
             f"{path}: expected a header, a time column and at least one station; check --series"
         )
+    stations = list(columns or header[1:])
+    fields = _fields_of(stations, header, path)
     times = []
     values = []
     left_out = 0
@@ -165,8 +250,8 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
                 f"{path}, row {number}: {len(line)} columns, expected {len(header)} as in the header"
             )
         try:
-            values.append([float(field) for field in line[1:]])
-            times.append(_seconds(line[0]))
+            values.append([float(line[field]) for field in fields])
+            times.append(seconds_of(line[0]))
         except ValueError:
             values = values[: len(times)]
             left_out += 1
@@ -182,11 +267,24 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
         raise DataError(
             f"{path}: times that do not increase, or values that are not finite; sort and correct the rows"
         )
-    stations = header[1:]
-    places = None
+    series = Series(times, values, stations)
     if stations_path:
-        places = _places(stations_path, stations)
-    return Series(times, values, stations, places)
+        series.places, middle = _places(stations_path, stations)
+        location = location or middle
+    if location is not None:
+        series.clear_sky = clear_sky_of(times, *location)
+    return series
+
+
+def _fields_of(stations: list[str], header: list[str], path: str) -> list[int]:
+    """Return where a line has the stations' values. Raises UsageError for a station
+    that the header lacks."""
+    for name in stations:
+        if name not in header[1:]:
+            raise UsageError(
+                f"{path}: no column {name}; the columns are {', '.join(header[1:])}"
+            )
+    return [header.index(name, 1) for name in stations]
 
 
 def _csv_rows(path: str) -> list[list[str]]:
@@ -194,7 +292,9 @@ def _csv_rows(path: str) -> list[list[str]]:
     return [row for row in csv_lines(path, text) if row]
 
 
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
+    """Return the seconds since 1970 of a moment, or the number that a text is. Raises
+    ValueError."""
     try:
         return float(text)
     except ValueError:
@@ -204,9 +304,12 @@ def _seconds(text: str) -> float:
     return moment.timestamp()
 
 
-def _places(path: str, stations: list[str]) -> np.ndarray:
+def _places(
+    path: str, stations: list[str]
+) -> tuple[np.ndarray, tuple[float, float] | None]:
     """Return the places of stations, (stations, 2) metres to the east and north, from a
-    file of them. Raises DataError."""
+    file of them; and the latitude and longitude of their middle, if it has degrees.
+    Raises DataError."""
     header, *lines = _csv_rows(path) or [[]]
     has_degrees = "lat" in header
     coordinates = ("x", "y")
@@ -239,11 +342,12 @@ def _places(path: str, stations: list[str]) -> np.ndarray:
         raise DataError(
             f"{path}: a place that is not finite, expected numbers; correct it"
         )
-    if has_degrees:
-        latitude = math.radians(places[:, 1].mean())
-        metres = (places - places.mean(axis=0)) * METRES_A_DEGREE
-        places = metres * np.array([math.cos(latitude), 1.0])
-    return places
+    if not has_degrees:
+        return places, None
+    longitude, latitude = places.mean(axis=0)
+    metres = (places - places.mean(axis=0)) * METRES_A_DEGREE
+    shrunk = np.array([math.cos(math.radians(latitude)), 1.0])
+    return metres * shrunk, (float(latitude), float(longitude))
 
 
 def _number(station: str) -> str:
@@ -259,23 +363,35 @@ def _number(station: str) -> str:
 
 
 def table(
-    series: Series, target_station: str | None = None, horizon: float = 60.0
+    series: Series,
+    target_station: str | None = None,
+    horizon: float = 60.0,
+    *,
+    change: bool = False,
+    lags: Sequence[float] = (),
+    sun: bool = False,
 ) -> Dataset:
     """Return all stations now, x (rows, stations), and the target station `horizon`
     seconds later, y (rows, 1); W/m2.
 
     Of rows every 10 s and a horizon of 20 s, x has the rows at 0 s, 10 s, ..., and y
     the target station at 20 s, 30 s, ...; a row without one 20 s later is left out.
+    change: y is how much the station changes until then. lags: seconds before now, of
+    which x has all stations too. sun: x has the clear sky's W/m2 too.
     """
     station = series.station(target_station)
-    now, later = _pairs(series, horizon)
+    now, later, *before = times_apart(series, horizon, lags)
+    inputs = [series.values[rows] for rows in (now, *before)]
+    columns = list(series.stations)
+    for lag in lags:
+        columns += [f"{name}_{lag:g}s_ago" for name in series.stations]
+    if sun:
+        inputs.append(series.sunlight()[now, None].astype(np.float32))
+        columns.append("clear_sky")
     return Dataset(
-        series.values[now],
-        series.values[later, station][:, None],
-        "regression",
-        columns=list(series.stations),
-        targets=[_target_name(series, station, horizon)],
-        now=[station],
+        np.hstack(inputs),
+        columns=columns,
+        **_target(series, station, horizon, (now, later), change, station),
     )
 
 
@@ -284,6 +400,8 @@ def maps(
     target_station: str | None = None,
     horizon: float = 60.0,
     side: int = MAP_SIDE,
+    *,
+    change: bool = False,
 ) -> Dataset:
     """Return the field as images x (rows, 1, side, side) in W/m2, north up; y as in
     `table`.
@@ -295,21 +413,39 @@ def maps(
         raise UsageError("maps need the stations' coordinates; give --stations FILE")
     station = series.station(target_station)
     weights, pixels = _interpolation(series.places, station, side)
-    now, later = _pairs(series, horizon)
+    now, later = times_apart(series, horizon)
     images = series.values[now] @ weights.T.astype(np.float32)
     pixel = int(pixels[station])
     images[:, pixel] = series.values[now, station]
     return Dataset(
         images.reshape(-1, 1, side, side),
-        series.values[later, station][:, None],
-        "regression",
-        targets=[_target_name(series, station, horizon)],
-        now=[pixel],
+        **_target(series, station, horizon, (now, later), change, pixel),
     )
 
 
-def _target_name(series: Series, station: int, horizon: float) -> str:
-    return f"{series.stations[station]}_in_{horizon:g}s"
+def _target(
+    series: Series,
+    station: int,
+    horizon: float,
+    rows: tuple[np.ndarray, np.ndarray],
+    change: bool,
+    place: int,
+) -> dict:
+    """Return what a Dataset knows of its target. rows: now and later; place: that of
+    the value now in a row of inputs."""
+    now, later = rows
+    y = series.values[later, station]
+    name = series.stations[station]
+    if change:
+        y = y - series.values[now, station]
+        name += "_change"
+        place = CHANGE
+    return {
+        "y": y[:, None],
+        "task": "regression",
+        "targets": [f"{name}_in_{horizon:g}s"],
+        "now": [place],
+    }
 
 
 def _interpolation(
@@ -334,19 +470,28 @@ def _interpolation(
     return weights / weights.sum(axis=1, keepdims=True), pixels
 
 
-def _pairs(series: Series, horizon: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows that have a row `horizon` seconds after them, and those rows."""
-    if not (horizon > 0 and math.isfinite(horizon)):
-        raise UsageError(f"--horizon {horizon:g}: expected seconds, above 0")
-    times = series.times + horizon
-    later = np.searchsorted(series.times, times - 1e-3)
-    now = np.flatnonzero(later < len(series.times))
-    now = now[np.abs(series.times[later[now]] - times[now]) < 1e-3]
+def times_apart(
+    series: Series, horizon: float, lags: Sequence[float] = ()
+) -> list[np.ndarray]:
+    """Return the rows that have a row `horizon` seconds after them and one each of the
+    lags before them, and those rows: now, later, before."""
+    for flag, seconds in [("--horizon", horizon), *(("--lags", lag) for lag in lags)]:
+        if not (seconds > 0 and math.isfinite(seconds)):
+            raise UsageError(f"{flag} {seconds:g}: expected seconds, above 0")
+    found = []
+    is_complete = np.ones(len(series.times), bool)
+    for seconds in (horizon, *(-lag for lag in lags)):
+        times = series.times + seconds
+        rows = np.searchsorted(series.times, times - 1e-3)
+        rows = np.minimum(rows, len(series.times) - 1)
+        is_complete &= np.abs(series.times[rows] - times) < 1e-3
+        found.append(rows)
+    now = np.flatnonzero(is_complete)
     if not len(now):
         raise UsageError(
             f"--horizon {horizon:g}: no two rows of the series are this far apart"
         )
-    return now, later[now]
+    return [now, *(rows[now] for rows in found)]
 
 
 def forecast(
@@ -355,24 +500,29 @@ def forecast(
     target_station: str | None = None,
     horizon: float = 60.0,
     test_share: float = 0.2,
+    test_from: float | None = None,
+    **how,
 ) -> tuple[Dataset, Dataset | None]:
     """Return (data to train on, to test on): the last `test_share` of the time is for
-    testing, None if that is 0.
+    testing, None if that is 0, or what is from a moment on (seconds since 1970).
 
-    form: table or maps. Neighbours in a series are almost equal, so that rows held out
-    at random would say too much; for the same reason the last training rows, whose
-    targets lie in the testing time, are left out.
+    form: table or maps, whose other settings are `how`. Neighbours in a series are
+    almost equal, so that rows held out at random would say too much; for the same
+    reason the last training rows, whose targets lie in the testing time, are left out.
     """
     if not 0 <= test_share < 1:
         raise UsageError(
             f"--test_share {test_share:g}: expected a share from 0 to below 1"
         )
-    ds = {"table": table, "maps": maps}[form](series, target_station, horizon)
-    first_test = ds.rows - int(test_share * ds.rows)
+    ds = {"table": table, "maps": maps}[form](series, target_station, horizon, **how)
+    now, later, *_ = times_apart(series, horizon, how.get("lags", ()))
+    if test_from is None:
+        first_test = ds.rows - int(test_share * ds.rows)
+    else:
+        first_test = int(np.searchsorted(series.times[now], test_from))
     if first_test == ds.rows:
         return ds, None
-    step = horizon
-    if len(series.times) > 1:
-        step = float(np.median(np.diff(series.times)))
-    training = max(1, first_test - math.ceil(horizon / step))
+    training = int(np.searchsorted(later, now[first_test]))
+    if not training:
+        raise UsageError("no rows are left to train on; test on less of the time")
     return ds.of_rows(slice(0, training)), ds.of_rows(slice(first_test, None))

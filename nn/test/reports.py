@@ -343,6 +343,10 @@ def regression_report(
             " --learning_rate, --init glorot or a linear output layer"
         )
     _remark_on_one_large_error(judged.truth, judged.scores, weights)
+    if (figures.get("skill") or 0) < 0:
+        remarks.warning(
+            "the skill is below 0: the forecast that nothing changes is better than the network"
+        )
     undefined = {name for name, value in figures.items() if value is None}
     undefined.discard("skill")
     if constant.any():

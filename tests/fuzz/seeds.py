@@ -83,7 +83,7 @@ def npz() -> list[bytes]:
     np.savez(file, x=x, y=y)
     x = np.zeros((4, 2, 2, 3), np.uint8)
     y = np.array(["a", "b", "a", "b"])
-    np.savez_compressed(packed, x=x, y=y)
+    np.savez_compressed(packed, x=x, y=y, now=[3])
     return [file.getvalue(), packed.getvalue()]
 
 

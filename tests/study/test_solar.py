@@ -150,6 +150,128 @@ def test_testing_comes_after_training_and_shares_no_time_with_it():
     assert solar.forecast(series, test_share=0)[1] is None
 
 
+def test_a_target_may_be_the_change_and_inputs_what_was_before(series):
+    ds = solar.table(series, "s3", horizon=5, change=True, lags=(2, 4), sun=False)
+    assert ds.targets == ["s3_change_in_5s"]
+    assert ds.columns[4:8] == ["s4", "s0_2s_ago", "s1_2s_ago", "s2_2s_ago"]
+    assert ds.x.shape == (2 * 11, 15)
+    expected = ds.x[:, :5] - 2
+    np.testing.assert_array_equal(ds.x[:, 5:10], expected)
+    expected = ds.x[:, :5] - 4
+    np.testing.assert_array_equal(ds.x[:, 10:], expected)
+    assert (ds.y == 5).all()
+    np.testing.assert_array_equal(ds.persistence(), np.zeros((22, 1)))
+    of_map = solar.maps(series, "s3", horizon=5, change=True)
+    assert (of_map.y == 5).all()
+    assert (of_map.persistence() == 0).all()
+    with pytest.raises(nn.UsageError, match="--lags -1"):
+        solar.table(series, lags=(-1,))
+    with pytest.raises(nn.UsageError, match="--location"):
+        solar.table(series, horizon=5, sun=True)
+
+
+def test_testing_may_begin_at_a_moment(series):
+    training, testing = solar.forecast(series, horizon=5, test_from=36, change=True)
+    # the last target to train on is at 35 s: those of 31 s on are left out
+    expected = [*range(15), 30]
+    assert training.x[:, 0].tolist() == expected
+    assert testing.x[0, 0] == 36
+    assert solar.forecast(series, horizon=5, test_from=1e9)[1] is None
+    with pytest.raises(nn.UsageError, match="no rows are left to train on"):
+        solar.forecast(series, horizon=5, test_from=0)
+
+
+@pytest.mark.parametrize(
+    ("moment", "latitude", "longitude", "degrees"),
+    [
+        # noon of the longest day: 90 - latitude + 23.44
+        ("2016-06-21T11:11:40", 55.79, 12.525, 57.65),
+        # midnight of that day
+        ("2016-06-20T23:11:40", 55.79, 12.525, -10.77),
+        # an equinox: overhead on the equator, 7.4 minutes after noon by the clock
+        ("2016-03-20T12:07:30", 0.0, 0.0, 90.0),
+        ("2016-03-20T18:07:30", 0.0, 0.0, 0.0),
+        ("2016-03-20T18:07:30", 0.0, -90.0, 90.0),
+    ],
+)
+def test_the_sun_stands_where_astronomy_says(moment, latitude, longitude, degrees):
+    times = np.array([solar.seconds_of(moment)])
+    (sine,) = solar.sine_of_elevation(times, latitude, longitude)
+    # the declination changes by 0.4 degrees a day
+    assert math.degrees(math.asin(sine)) == pytest.approx(degrees, abs=0.25)
+
+
+def test_a_clear_sky_is_that_of_haurwitz_and_dark_at_night():
+    """1098 cos z exp(-0.057 / cos z)."""
+    times = np.array([1466507500.0, 1466464300.0])
+    noon, midnight = solar.clear_sky_of(times, 55.79, 12.525)
+    height = math.sin(math.radians(57.65))
+    assert noon == pytest.approx(1098 * height * math.exp(-0.057 / height), rel=1e-3)
+    assert midnight == 0
+
+
+def test_an_index_is_the_share_of_a_clear_sky_by_day(caplog):
+    times = np.array([0.0, 10.0, 20.0])
+    values = np.array([[5.0, 5.0], [500.0, 250.0], [400.0, 800.0]], np.float32)
+    clear_sky = np.array([10.0, 500.0, 800.0])
+    series = solar.Series(times, values, ["a", "b"], clear_sky=clear_sky)
+    shares = series.index()
+    assert shares.values.tolist() == [[1.0, 0.5], [0.5, 1.0]]
+    assert shares.times.tolist() == [10.0, 20.0]
+    assert "1 of 3 rows" in caplog.text
+    ds = solar.table(series, horizon=10, sun=True)
+    assert ds.columns == ["a", "b", "clear_sky"]
+    assert ds.x[:, 2].tolist() == [10.0, 500.0]
+    with pytest.raises(nn.DataError, match="at night"):
+        solar.Series(times, values, ["a", "b"], clear_sky=clear_sky / 100).index()
+    with pytest.raises(nn.UsageError, match="--location"):
+        solar.Series(times, values, ["a", "b"]).index()
+
+
+def test_some_columns_of_a_series_are_read(tmp_path):
+    """Gaps in the others leave no row out."""
+    path = str(tmp_path / "s.csv")
+    (tmp_path / "s.csv").write_text("time,a,b,c\n0,1,,3\n1,4,,6\n")
+    series = solar.read_series(path, columns=["c", "a"], location=(50.0, 10.0))
+    assert series.values.tolist() == [[3, 1], [6, 4]]
+    assert series.stations == ["c", "a"]
+    assert series.clear_sky.shape == (2,)
+    with pytest.raises(nn.UsageError, match="no column d; the columns are a, b, c"):
+        solar.read_series(path, columns=["d"])
+
+
+def test_a_file_of_maps_knows_the_value_now(folder, datasets, caplog):
+    write = runpy.run_path(str(datasets / "solar.py"))["write"]
+    for name, change in (("value", False), ("change", True)):
+        _, ds = solar.forecast(solar.clouds(300, step=10), "maps", change=change)
+        write(f"{name}.npz", ds)
+        read = nn.load(f"{name}.npz")
+        assert read.now == ds.now
+        np.testing.assert_array_equal(read.persistence(), ds.persistence())
+        net = nn.Network("1x50x50,avgpool10,1", "regression")
+        figures = nn.test(net, read)
+        error = (ds.persistence() - ds.y).astype(float)
+        expected = float(np.sqrt(np.mean(error**2)))
+        assert figures["persistence_rmse"] == pytest.approx(expected)
+    assert figures["skill"] < 0
+    assert "the skill is below 0" in caplog.text
+
+
+@pytest.mark.parametrize("now", [[4], [-2], [0, 1], [0.5], [[0]], ["a"]])
+def test_places_that_a_row_does_not_have_are_refused(folder, now):
+    np.savez("d.npz", x=np.zeros((3, 4)), y=np.zeros((3, 1)) + 0.5, now=now)
+    with pytest.raises(nn.DataError, match="array now: expected for each of the 1"):
+        nn.load("d.npz")
+
+
+def test_a_model_without_the_value_now_is_judged_beside_it(folder):
+    table = {"a": [1, 2, 3, 4], "b": [2, 1, 4, 3], "a_in_5s": [2.5, 1, 4, 3]}
+    model = nn.fit(table, target="a_in_5s", drop="a", layers="1,2,1", epochs=1)
+    figures = model.test(nn.load(table, target="a_in_5s"))
+    expected = np.sqrt(np.mean(np.square([1.5, -1, 1, -1])))
+    assert figures["persistence_rmse"] == pytest.approx(expected)
+
+
 def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
     times = [f"2020-01-01T00:00:0{k}Z" for k in range(3)]
     columns = [times, [1, "", 5], [2, 3, 6]]
