@@ -51,7 +51,6 @@ static void train_micro_batches(nn_net *net, const nn_data *data, const int64_t 
         /* its buffers begin with it; it keeps the gradients */
         mine.row = b->row, mine.update = NULL;
         own.buffers.row_loss = net->buffers.row_loss + from;
-        own.profile = b->team.id == 0 ? net->profile : NULL;
         train_batch(&own, data, rows + from, (next_rows){next.rows + from, next.count - from},
                     &mine, activation);
     }

@@ -109,16 +109,20 @@ typedef struct {
     int32_t stop;                       /* not 0: end after this batch */
 } nn_progress;
 
-/* How long the steps of a batch took. A row a batch: its begin, on nn_seconds' clock; then
- * seconds: rows gathered; forward of layer 0, 1, ...; loss; of each layer from the last to the
- * first: gradients, update (0 where these include it); between ranks: gradients summed, update,
- * parameters sent; the batch's end. The seconds of the first thread: those of its micro-batches
- * are added up. NULL in net_profile, or no room left, and nothing is written. */
+/* How long the steps of a batch of training took, or of a call of net_predict. A row for each
+ * thread of each batch: its begin, on nn_seconds' clock; then seconds: rows gathered; forward of
+ * layer 0, 1, ...; loss; of each layer from the last to the first: gradients, update (0 where
+ * these include it); between ranks: gradients summed, update, parameters sent; the batch's end,
+ * of the first thread. What a thread does in pieces, micro-batches or some rows of a call, is
+ * added up; a thread without any has a row of 0. NULL in net_profile, or no room left, and
+ * nothing is written. */
 typedef struct {
-    int64_t capacity, batches;          /* rows allocated, rows written */
-    /* (capacity, 7 + 3 layers), all 0 before; stamps.h names the places */
+    int64_t capacity, batches;          /* rows of each thread: allocated, written */
+    int32_t threads;                    /* that have rows: the first ones */
+    int32_t predicts;                   /* whether calls of net_predict are noted, not batches */
+    /* (capacity, threads, 7 + 3 layers), all 0 before; stamps.h names the places */
     double *seconds;
-    double last;                        /* when a step last ended */
+    double *last;                       /* (threads): when a step of it last ended */
 } nn_profile;
 
 /* The processes that train one network together over MPI: rank r of `size` takes the rows from n
@@ -260,7 +264,7 @@ int FN(net_get)(nn_net *net, nn_vector what, real *values);
 /* Keep a copy of the parameters as they are now, instead of the last one. -1 when memory runs
  * out. */
 int FN(net_keep)(nn_net *net);
-/* From now on note in *profile when the steps of training's batches end; NULL: no longer. */
+/* From now on note in *profile when the steps of batches end; NULL: no longer. */
 void FN(net_profile)(nn_net *net, nn_profile *profile);
 /* From now on net_epoch trains together with the other ranks (*ranks stays the caller's); NULL:
  * alone. */

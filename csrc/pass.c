@@ -8,19 +8,28 @@
 
 /* ---- stamps ---- */
 
-/* By the first thread, where there is a profile: the time since the last stamp was spent in this
- * step of the batch, if one has begun: a loss of other rows has no steps. Micro-batches begin
- * one after the other in the same batch. */
+/* Where there is a profile: the time since this thread's last stamp was spent in this step of the
+ * batch, if one has begun: a loss of other rows has no steps. Micro-batches begin one after the
+ * other in the same batch. */
 static void stamp(const nn_net *net, const batch *b, int place)
 {
     nn_profile *p = net->profile;
-    if (!p || b->team.id || p->batches == p->capacity)
+    if (!p || b->thread >= p->threads || p->batches == p->capacity)
         return;
-    double now = nn_seconds(), *row = p->seconds + p->batches * stamps_in_all(net->count);
+    int64_t thread = p->batches * p->threads + b->thread;
+    double now = nn_seconds(), *row = p->seconds + thread * stamps_in_all(net->count);
     int begins = place == STAMP_BEGIN, has_begun = row[STAMP_BEGIN] > 0;
     if (begins != has_begun)
-        row[place] += begins ? now : now - p->last;
-    p->last = now;
+        row[place] += begins ? now : now - p->last[b->thread];
+    p->last[b->thread] = now;
+}
+
+/* By one thread, the others at a barrier: what the profile has of this batch is complete. */
+static void end_profile(const nn_net *net, const batch *b)
+{
+    stamp(net, b, stamp_end(net->count));
+    if (net->profile && net->profile->batches < net->profile->capacity)
+        net->profile->batches++;
 }
 
 /* ---- gather ---- */

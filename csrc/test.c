@@ -1,6 +1,6 @@
 /* test.c - the network's outputs for rows of a data set, and their loss.
- * uses: micro_batch.c (rows_of_net), pass.c (gather, feedforward, loss_of_batch), train.c
- * (take_images, weight_of)
+ * uses: micro_batch.c (rows_of_net), pass.c (gather, feedforward, loss_of_batch, stamp,
+ * end_profile), train.c (take_images, weight_of)
  */
 #include "core.h"
 
@@ -43,15 +43,22 @@ static void predict_alone(nn_net *net, real *out, const nn_data *data, const int
         nn_net own = rows_of_net(net, layers, here.id * size, NULL);
         for (int64_t at; (at = __atomic_fetch_add(&next, size, __ATOMIC_RELAXED)) < n;) {
             batch b = {
-                .team = {0, 1, NULL}, .n = min_i64(size, n - at), .scratch = scratch_of(net, here)};
+                .team = {0, 1, NULL}, .thread = here.id, .n = min_i64(size, n - at),
+                .scratch = scratch_of(net, here),
+            };
             const real *x = given ? given + at * inputs : own.buffers.x;
+            stamp(net, &b, STAMP_BEGIN);
             if (given)
                 b.x_row = inputs;
             else
                 gather(&own, data, rows ? rows + at : NULL, at, (next_rows){NULL, 0}, 0, &b);
-            for (int i = 0; i < net->count; x = layers[i++].out, b.x_row = 0)
+            stamp(net, &b, STAMP_GATHERED);
+            for (int i = 0; i < net->count; x = layers[i++].out, b.x_row = 0) {
                 layers[i].kind->forward(&layers[i], layers[i].out, x, &b);
+                stamp(net, &b, stamp_forward(i));
+            }
             take_images(out + at * output->outputs, x, b.n, output->spec.out);
+            stamp(net, &b, stamp_forward(net->count - 1));
         }
     }
 }
@@ -73,7 +80,10 @@ static double predict_together(nn_net *net, real *out, const nn_data *data, cons
                 .team = here, .thread = here.id, .n = min_i64(net->batch, n - done),
                 .scratch = scratch_of(net, here),
             };
+            if (out)
+                stamp(net, &b, STAMP_BEGIN);
             gather(net, data, rows ? rows + done : NULL, done, (next_rows){NULL, 0}, !out, &b);
+            stamp(net, &b, STAMP_GATHERED);
             feedforward(net, &b);
             if (!out)
                 loss_of_batch(net, data, rows + done, &b, activation);
@@ -91,10 +101,15 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
 {
     int64_t together = min_i64(n, net->batch);
     int threads = nn_begin(forward_threads(net, together), 1);
+    nn_profile *profile = net->profile;
+    if (profile && !profile->predicts)
+        net->profile = NULL;
     if (rows_stand_alone(net) && together >= LEAST_ALONE * threads)
         predict_alone(net, out, data, rows, n, threads);
     else
         predict_together(net, out, data, rows, n, threads, NN_LINEAR);
+    end_profile(net, &(batch){0});
+    net->profile = profile;
     nn_end(threads);
 }
 

@@ -1,6 +1,6 @@
 /* train.c - the one epoch loop of the plain and the fast build, and the gradients of one batch.
- * uses: buffers.c (need_vector, need_gradients), ranks.c, pass.c (train_batch), micro_batch.c
- * (train_micro_batches)
+ * uses: buffers.c (need_vector, need_gradients), ranks.c, pass.c (train_batch, end_profile),
+ * micro_batch.c (train_micro_batches)
  */
 #include "core.h"
 #include <math.h>
@@ -158,11 +158,11 @@ static int finish_batch(epoch *e, const batch *b, update *u, int64_t row, int64_
     nn_progress *progress = e->progress;
     int asked = __atomic_load_n(&progress->stop, __ATOMIC_RELAXED);
     int lost = net->ranks ? step_together(e, b, u, row, rows, &asked) : 0;
+    if (net->profile)
+        barrier_wait(b->team);          /* all threads have noted their last step */
     if (b->team.id == 0) {
         e->failed = lost || add_losses(net, &e->losses, b, asked || done == e->n, progress);
-        stamp(net, b, stamp_end(net->count));
-        if (net->profile && net->profile->batches < net->profile->capacity)
-            net->profile->batches++;
+        end_profile(net, b);
         progress->step = b->step + 1;
         __atomic_store_n(&progress->row, done, __ATOMIC_RELAXED);
         __atomic_store_n(&net->stop, asked || e->failed, __ATOMIC_RELAXED);

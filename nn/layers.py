@@ -174,6 +174,13 @@ class Layer:
         return 0
 
     @property
+    def products(self) -> int:
+        """Return the multiply-adds of a forward pass of a row."""
+        if self.weight_shape:
+            return self.outputs * self.fan_in
+        return 0
+
+    @property
     def fan_in(self) -> int:
         """Return how many values each output is a sum of, of a layer with a weight; 1
         of an embedding layer."""

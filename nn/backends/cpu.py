@@ -29,6 +29,7 @@ from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
 from .member import Turns, check_members
 
 # of vectors that each thread predicts at a time: copying large weights must pay
+MOST_BY_THREAD = 1000  # batches recorded of each thread; of more the first one's
 LEAST_ROWS_OF_THREAD = 256
 # of activations, in a block of rows that is predicted at a time: they stay in the cache
 PREDICTED_BYTES = 1 << 20
@@ -431,19 +432,45 @@ class CpuEngine:
             "moments": len(settings.moments),
         }
 
-    def record(self, batches: int) -> None:
-        self._stamps = np.zeros((batches, 7 + 3 * len(self._layer_names)))
-        stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
-        self._profile = self.ffi.new(
-            "nn_profile *", {"capacity": batches, "seconds": stamps}
-        )
+    def record(self, batches: int, predicts: bool = False) -> None:
+        steps = 7 + 3 * len(self._layer_names)
+        threads = 1
+        if batches <= MOST_BY_THREAD:
+            threads = self.threads
+        self._stamps = np.zeros((batches, threads, steps))
+        self._last = np.zeros(threads)
+        self._called_rows = []
+        self._profile = self.ffi.new("nn_profile *")
+        self._profile.capacity = batches
+        self._profile.threads = threads
+        self._profile.predicts = predicts
+        for name, array in (("seconds", self._stamps), ("last", self._last)):
+            place = self._pointer(array, dtype=np.float64, writable=True)
+            setattr(self._profile, name, place)
         self._call("net_profile", self._main_net.net, self._profile)
 
     def recorded(self) -> list[list[TimedStep]]:
-        """Return the steps of each batch since `record`, in the order of time; they
-        fill the batch."""
+        """Return the steps of each batch or call since `record`, those of a thread in
+        the order of time; they fill the batch."""
         if self._profile is None:
             return []
+        batches = []
+        for number in range(self._profile.batches):
+            rows = 0
+            if self._profile.predicts:
+                rows = self._called_rows[number]
+            batch = []
+            for thread, stamps in enumerate(self._stamps[number]):
+                if stamps[0]:  # else it had nothing to do
+                    lane = f"thread {thread + 1}" if thread else ""
+                    batch += self._steps(np.cumsum(stamps).tolist(), lane, rows)
+            if batch:
+                batches.append(batch)
+        return batches
+
+    def _steps(self, times: list[float], lane: str, rows: int) -> list[TimedStep]:
+        """Return the steps of a thread in a batch. times: when each began, and the last
+        one's end."""
         layers = range(len(self._layer_names))
         # what ranks do, and one alone does not
         communication = ("communication", None)
@@ -452,14 +479,15 @@ class CpuEngine:
         for i in reversed(layers):
             steps += [("backward", i), ("update", i)]
         steps += [communication, common_update, communication, ("end", None)]
-        batches = []
-        for times in np.cumsum(self._stamps[: self._profile.batches], axis=1).tolist():
-            timed = []
-            for step, begin, end in zip(steps, times, times[1:], strict=False):
-                if end > begin or step not in (communication, common_update):
-                    timed.append(TimedStep(*step, begin, end))
-            batches.append(timed)
-        return batches
+        of_training = {"loss", "backward", "update", "communication"}
+        timed = []
+        for step, begin, end in zip(steps, times, times[1:], strict=False):
+            is_needless = step in (communication, common_update)
+            if self._profile.predicts:
+                is_needless = step[0] in of_training
+            if end > begin or not is_needless:
+                timed.append(TimedStep(*step, begin, end, lane, rows))
+        return timed
 
     def gradients(
         self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0
@@ -495,6 +523,8 @@ class CpuEngine:
         indices, count = self._rows(data, rows)
         out = np.empty((count, self.outputs), self.dtype)
         most = min(count, self._block_rows)
+        if self._profile is not None:
+            self._called_rows.append(count)
         self._forward(
             "net_predict", most, vector, self._pointer(out), data.struct, indices, count
         )

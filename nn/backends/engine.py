@@ -28,7 +28,7 @@ def _most_shift(side: int) -> int:
 
 
 class TimedStep(NamedTuple):
-    """A step of a batch and when it began and ended."""
+    """A step of a batch, or of a call of predict, and when it began and ended."""
 
     # gather, forward, loss, backward, update, communication, end (the rest of the
     # batch)
@@ -36,7 +36,9 @@ class TimedStep(NamedTuple):
     layer: int | None
     begin: float
     end: float
-    lane: str = ""  # the stream or device, where several work at once
+    # the thread but the first, stream or device, where several work at once
+    lane: str = ""
+    rows: int = 0  # of the call
 
 
 @dataclass(frozen=True)
@@ -251,11 +253,13 @@ class Engine(Protocol):
         gaps. seed, step: of the dropout masks; seed -1: no dropout.
         """
 
-    def record(self, batches: int) -> None:
-        """Time the steps of the next `batches` batches of training."""
+    def record(self, batches: int, predicts: bool = False) -> None:
+        """Time the steps of the next `batches` batches of training, or calls of
+        predict; of many those of one thread."""
 
     def recorded(self) -> list[list[TimedStep]]:
-        """Return the steps of each batch since `record`, in the order of time."""
+        """Return the steps of each batch or call since `record`, in the order of
+        time, one lane after the other."""
 
     # ---- forward passes
 

@@ -72,13 +72,16 @@ def write_table(output: str | None, table: Table) -> None:
             _TABLE_WRITERS[kind](file, table)
 
 
-def print_rows(facts: dict, table: Table) -> None:
-    """Print the one object of --json with some facts and a table's rows, an object
-    each, as they are computed."""
+def print_rows(facts: dict, table: Table, finish: Callable[[], dict]) -> None:
+    """Print the one object of --json with some facts, a table's rows, an object each,
+    as they are computed, and what `finish` knows then."""
     start = [json.dumps(facts)[:-1] + ', "rows": [']
     sys.stdout.writelines(
-        chain(start, _with_commas(json_lines(table, is_ascii=True)), ["]}\n"])
+        chain(start, _with_commas(json_lines(table, is_ascii=True)), ["]"])
     )
+    for name, value in finish().items():
+        sys.stdout.write(f", {json.dumps(name)}: {json.dumps(value)}")
+    sys.stdout.write("}\n")
 
 
 def _with_commas(texts: Iterable[str]) -> Iterator[str]:

@@ -5,14 +5,23 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
-from ..nn_aux import TASKS
-from ..settings.flags import given_values, keywords, settings_of_model
+from ..nn_aux import DTYPES, OPTIMIZERS, TASKS
+from ..settings.flags import DEFAULTS, given_values, keywords, settings_of_model
 from ..settings.values import check_is_number, split_names
 from ..terminal import console, tables
-from ..utils import UsageError, counted, is_stream, log, printable, say
+from ..utils import (
+    UsageError,
+    check_writable,
+    counted,
+    is_stream,
+    log,
+    printable,
+    say,
+)
 from .common import (
     LAYOUT,
     drift_told,
@@ -28,12 +37,16 @@ from .common import (
 def test_command(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
     check_is_number(flags.threshold)
+    _check_trace(flags)
     net = load_network(flags)
 
     from ..data.records import check_answers
     from ..test import tested, warn_of_trained
+    from ..watch.observe import InferenceObservers
 
+    began = time.perf_counter()
     ds, out_of_fold, about, trained = unseen_rows(flags, net, flags.model)
+    reading = (began, time.perf_counter())
     if out_of_fold is None:
         check_answers(net, ds)
     if flags.scaling:
@@ -47,6 +60,7 @@ def test_command(flags) -> None:
         "intervals": flags.intervals,
         "level": flags.level,
     }
+    observers = InferenceObservers(flags, net, reading)
     if out_of_fold is None:
         result = tested(net, ds, **options)
     else:
@@ -55,6 +69,7 @@ def test_command(flags) -> None:
         result = figures_out_of_fold(
             net, ds, out_of_fold, **options, by_member=flags.verbose
         )
+    profile = observers.finish()
     if flags.verbose and len(net.members) > 1 and out_of_fold is None:
         result["members"] = []
         for member, weight in zip(net.members, net.member_weights, strict=True):
@@ -73,9 +88,10 @@ def test_command(flags) -> None:
     )
     if flags.json:
         facts = {"trained_rows": trained.count, "drift": drift and drift.to_dict()}
-        print_json({**result, **facts})
+        print_json({**result, **facts, **profile})
     else:
         tables.test_report(result, net.classes, net.targets, flags.verbose)
+        _print_profile(profile)
 
 
 def predict_command(flags) -> None:
@@ -85,6 +101,12 @@ def predict_command(flags) -> None:
 
     check_is_number(flags.threshold)
     check_table(flags.output)
+    _check_trace(flags)
+    is_printed = flags.output in (None, "-")
+    if flags.profile and is_printed and not flags.json:
+        raise UsageError(
+            "--profile: the predictions are on stdout, where it would be printed; give --output FILE, or --json"
+        )
     if flags.id and (flags.dataset == "-" or is_stream(flags.dataset)):
         raise UsageError(
             f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first"
@@ -102,8 +124,10 @@ def predict_command(flags) -> None:
 
     from ..data.loading import kept_columns, load_for
     from ..data.source import short_name
+    from ..watch.observe import InferenceObservers
     from .predictions import prediction_table, with_reasons
 
+    began = time.perf_counter()
     ds = load_for(
         net,
         flags.dataset,
@@ -121,17 +145,31 @@ def predict_command(flags) -> None:
         printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"),
     )
     drift = drift_told(net, ds)
+    observers = InferenceObservers(flags, net, (began, time.perf_counter()))
     table = prediction_table(net, ds, flags.threshold, flags.level)
     if flags.flag:
         table = with_reasons(net, ds, table)
-    is_printed = flags.output in (None, "-")
     facts = {"model": flags.model, "drift": drift and drift.to_dict()}
     if flags.json and is_printed:
-        print_rows(facts, table)
+        print_rows(facts, table, observers.finish)
         return
     write_table(flags.output, table)
+    profile = observers.finish()
     if flags.json:
-        print_json({**facts, "output": flags.output, "rows": ds.rows})
+        print_json({**facts, "output": flags.output, "rows": ds.rows, **profile})
+    else:
+        _print_profile(profile)
+
+
+def _check_trace(flags) -> None:
+    """Raise OutputError where --trace cannot be written."""
+    if flags.trace is not None:
+        check_writable(flags.trace)
+
+
+def _print_profile(profile: dict) -> None:
+    if profile:
+        tables.inference_report(profile["profile"])
 
 
 def compare_command(flags) -> None:
@@ -310,6 +348,10 @@ def export_command(flags) -> None:
 def info_command(flags) -> None:
     """Show the contents of --model, or the network that --layers describes."""
     if flags.model is not None:
+        if flags.batch_number is not None:
+            raise UsageError(
+                "--batch_size: --info has the memory of a batch of --layers, not of a model; leave one out"
+            )
         _show_model(flags)
     elif flags.layers is not None:
         _show_layers(flags)
@@ -350,17 +392,54 @@ def _show_layers(flags) -> None:
     """Show the network that --layers describes."""
     output, _ = TASKS.get(flags.task, TASKS["regression"])
     layers = parse_layers(flags.layers, flags.activation or "relu", output)
-    if not flags.json:
-        tables.network_table(layers, "")
+    batch = {}
+    if flags.batch_number is not None:
+        batch = {"batch": _batch_of(flags, layers)}
+    if flags.json:
+        print_json(
+            {
+                "model": None,
+                "parameters": sum(layer.parameters for layer in layers),
+                "network": describe(layers),
+                "layers": to_spec(layers),
+                **batch,
+            }
+        )
         return
-    print_json(
-        {
-            "model": None,
-            "parameters": sum(layer.parameters for layer in layers),
-            "network": describe(layers),
-            "layers": to_spec(layers),
-        }
+    tables.network_table(layers, "")
+    if batch:
+        tables.batch_report(layers, batch["batch"])
+
+
+def _batch_of(flags, layers) -> dict:
+    """Return what a training by batches of --batch_size rows takes: bytes,
+    multiply-adds of each layer, and the largest batch that fits --memory."""
+    from ..backends import TRAITS
+    from ..data import records
+
+    optimizer = flags.optimizer or DEFAULTS["optimizer"]
+    moments = OPTIMIZERS[optimizer].moments_with(flags.momentum or 0.0)
+    dtype = DTYPES[flags.dtype or DEFAULTS["dtype"]]
+    backend = flags.backend or "auto"
+    if backend == "auto":
+        backend = "omp"
+    rows = flags.batch_number
+    facts = {
+        "rows": rows,
+        "optimizer": optimizer,
+        "dtype": dtype,
+        "backend": backend,
+        "bytes": records.batch_bytes(layers, dtype, len(moments), rows),
+        "multiply_adds": [rows * layer.products for layer in layers],
+    }
+    net = SimpleNamespace(
+        layers=layers, dtype=dtype, inputs=layers[0].inputs, traits=TRAITS[backend]
     )
+    facts["training_bytes"] = records.program_bytes(net, rows)
+    if flags.memory is not None:
+        facts["memory"] = flags.memory
+        facts["largest_batch"] = records.largest_batch(net, flags.memory)
+    return facts
 
 
 def _fit_scaling(flags, net, ds) -> None:

@@ -492,6 +492,31 @@ def training_bytes(net, batch: int) -> int:
     return network_bytes(net.layers, net.dtype, COPIES, 4 * batch, net.inputs)
 
 
+def batch_bytes(layers, dtype: str, moments: int, rows: int) -> dict[str, int]:
+    """Return the bytes of what a training step computes with: parameters, their
+    gradients and moments, every layer's outputs and their gradients, and the batch of
+    `rows` rows, inputs and targets."""
+    parameters = network_bytes(layers, dtype, 1)
+    value = np.dtype(dtype).itemsize
+    outputs = value * rows * sum(layer.outputs for layer in layers)
+    return {
+        "parameters": parameters,
+        "gradients": parameters,
+        "moments": moments * parameters,
+        "activations": outputs,
+        "activation_gradients": outputs,
+        "batch": value * rows * (layers[0].inputs + layers[-1].outputs),
+    }
+
+
+def largest_batch(net, memory: int) -> int:
+    """Return the rows of the largest batch with which --memory takes the training of a
+    network, 0 if none."""
+    without_rows = program_bytes(net, 0)
+    of_a_row = program_bytes(net, 1) - without_rows
+    return max(0, (memory - without_rows) // of_a_row)
+
+
 def network_bytes(
     layers, dtype: str, copies: int, rows: int = 0, inputs: int | None = None
 ) -> int:

@@ -582,6 +582,7 @@ _FLAG_GROUPS = {
             whole(1),
             "N",
             alias="batch_size",
+            modes=TRAIN | {"info"},
             taker="train",
             default=32,
         ),
@@ -662,6 +663,7 @@ _FLAG_GROUPS = {
             "optimizer",
             OPTIMIZERS,
             "{}",
+            modes=TRAIN | {"info"},
             taker="train",
             default="adam",
             reference="sgd",
@@ -671,6 +673,7 @@ _FLAG_GROUPS = {
             "Momentum of sgd ({}).",
             SHARE,
             "SHARE",
+            modes=TRAIN | {"info"},
             taker="train",
             default=0.0,
             reference=0.0,
@@ -743,12 +746,14 @@ _FLAG_GROUPS = {
         Flag(
             "profile",
             "Report the time of each layer, forward and backward, in a batch.",
+            modes=USE,
         ),
         Flag(
             "trace",
             "Write a timeline for chrome://tracing or ui.perfetto.dev.",
             TEXT,
             "FILE",
+            modes=USE,
         ),
         Flag("history", "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
         Flag(
@@ -820,7 +825,7 @@ _FLAG_GROUPS = {
             "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
             BYTES,
             "SIZE",
-            modes=USE | {"drift"},
+            modes=USE | {"drift", "info"},
             taker="load",
         ),
         _name_of(

@@ -170,6 +170,14 @@ def target_lines(result: dict) -> tuple[list[str], list[list[str]]]:
     return ["target", *labels], lines
 
 
+def bytes_text(size: int) -> str:
+    """Return bytes in the unit of which there is one or more."""
+    power = int(math.log(max(size, 1), 1024))
+    if power == 0:
+        return f"{size} bytes"
+    return f"{size / 1024**power:.1f} {'KMGTPE'[power - 1]}iB"
+
+
 def class_lines(rows: Sequence[dict]) -> list[list[str]]:
     """Return (class, precision, recall, F1, rows) of classes of a test."""
     lines = []

@@ -108,11 +108,7 @@ def _operations(net: Network) -> str:
     prediction = 0
     training = 0
     for member in net.members:
-        products = sum(
-            layer.outputs * layer.fan_in
-            for layer in member.layers
-            if layer.weight_shape and not layer.columns
-        )
+        products = sum(layer.products for layer in member.layers if not layer.columns)
         prediction += products
         training += 3 * products * len(member.history["loss"])
     text = f"{prediction:,} a prediction"

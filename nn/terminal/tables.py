@@ -22,6 +22,7 @@ from ..utils import (
     target_text,
 )
 from .figures import (
+    bytes_text,
     class_lines,
     comparison_lines,
     confused_pairs,
@@ -446,6 +447,26 @@ def profile_report(result: dict) -> None:
     table(headers, rows, title, left=2)
 
 
+def inference_report(result: dict) -> None:
+    """Print the time of each layer and step of a call of predict."""
+    rows = []
+    for number, layer in enumerate(result["layers"]):
+        rate = layer["gflops_forward"]
+        rates = "" if rate is None else f"{rate:.1f}"
+        share = f"{layer['share']:.1%}"
+        rows.append(
+            [str(number), layer["layer"], _ms(layer["forward_ms"]), share, rates]
+        )
+    for name in ("gather", "end"):
+        ms = result.get(f"{name}_ms")
+        if ms:
+            share = f"{ms / result['call_ms']:.1%}"
+            rows.append(["", STEPS_OF_NO_LAYER[name], _ms(ms), share, ""])
+    rows.append(["", "call", _ms(result["call_ms"]), "", ""])
+    title = f"median of {result['calls']} calls of {result['rows']} rows"
+    table(["", "layer", "ms", "share", "GFLOP/s"], rows, title, left=2)
+
+
 def _ms(value: float) -> str:
     if value:
         return f"{value:.4f}"
@@ -510,6 +531,37 @@ def network_table(layers: Sequence[Layer], title: str = "") -> None:
     rows.append(["", "total", "", "", f"{parameters:,}"])
     headers = ["", "layer", "activation", "output shape", "parameters"]
     table(headers, rows, title, left=3)
+
+
+def batch_report(layers: Sequence[Layer], batch: dict) -> None:
+    """Print the memory and the multiply-adds of a batch, and the largest batch that
+    fits --memory."""
+    products = batch["multiply_adds"]
+    whole = sum(products) or 1
+    lines = [
+        [str(number), layer.item or layer.kind, f"{count:,}", f"{count / whole:.1%}"]
+        for number, (layer, count) in enumerate(zip(layers, products, strict=True))
+        if count
+    ]
+    lines.append(["", "total", f"{sum(products):,}", ""])
+    title = f"a batch of {batch['rows']:,} rows forwards; a training step takes up to three times as much"
+    table(["", "layer", "multiply-adds", "share"], lines, title, left=2)
+    sizes = {
+        name.replace("_", " "): bytes_text(size)
+        for name, size in batch["bytes"].items()
+    }
+    sizes["in all"] = bytes_text(sum(batch["bytes"].values()))
+    sizes["a training takes"] = (
+        f"{bytes_text(batch['training_bytes'])} beside its rows, by {batch['backend']}: the program and all copies too"
+    )
+    if "memory" in batch:
+        largest = batch["largest_batch"]
+        if largest:
+            fitting = f"{largest:,} rows beside no others"
+        else:
+            fitting = "none"
+        sizes["largest batch"] = f"{fitting}, in {bytes_text(batch['memory'])}"
+    facts(sizes, f"memory, {batch['dtype']}, {batch['optimizer']}")
 
 
 # ---------------------------------------------------------------- explanations

@@ -1,5 +1,5 @@
 """The observers of a training: what --profile, --trace, --history and --logdir ask
-for."""
+for; those of an inference, for the first two."""
 
 from __future__ import annotations
 
@@ -82,8 +82,43 @@ class Observers:
             result["profile"] = layer_times(net.layers, batch_size, batches)
 
 
+class InferenceObservers:
+    """What --profile and --trace ask for of the calls of a network's `predict`; without
+    these flags nothing is noted.
+
+    reading: (begin, end) of reading the data, in seconds of time.perf_counter. Raises
+    OutputError for a file that cannot be written.
+    """
+
+    def __init__(self, flags, net, reading: tuple[float, float]):
+        self._flags = flags
+        self._net = net
+        calls = 0
+        if flags.profile:
+            calls = PROFILED
+        if flags.trace is not None:
+            calls = max(calls, trace.BATCHES)
+            self._trace = trace.Trace(trace.INFERENCE)
+            self._trace.span("reading", "reading", *reading, file=flags.dataset)
+        if calls:
+            net.engine.record(calls, predicts=True)
+
+    def finish(self) -> dict:
+        """Write the trace; return the profile under `profile`, where it is asked
+        for."""
+        if self._flags.trace is None and not self._flags.profile:
+            return {}
+        calls = self._net.engine.recorded()
+        if self._flags.trace is not None:
+            self._trace.batches(self._net.layers, calls[: trace.BATCHES])
+            self._trace.write(self._flags.trace)
+        if not self._flags.profile:
+            return {}
+        return {"profile": inference_times(self._net.layers, calls)}
+
+
 # ---- --profile: how long each layer takes, forward and backward, in a batch of
-# training
+# training, or in a call of predict
 
 
 def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) -> dict:
@@ -113,9 +148,7 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
         forward = median.get(("forward", i), 0.0)
         backward = median.get(("backward", i), 0.0)
         update = median.get(("update", i), 0.0)
-        operations = 0.0
-        if layer.weight_shape:
-            operations = 2.0 * rows * layer.outputs * layer.fan_in
+        operations = 2.0 * rows * layer.products
         passes = 2  # gradients of the weights, and of the input
         if learners[:1] == [i]:
             passes = 1
@@ -140,6 +173,35 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
         **other_steps,
         "layers": table,
     }
+
+
+def inference_times(layers: list[Layer], calls: list[list[TimedStep]]) -> dict:
+    """Return the median milliseconds of each step of a call of predict: `profile` of
+    `--test` and `--predict`. Calls of fewer rows than the largest are left out."""
+    rows = max((call[0].rows for call in calls), default=0)
+    largest = [_mean_of_lanes(call) for call in calls if call[0].rows == rows]
+    times = layer_times(layers, rows, largest)
+    forward = ("layer", "forward_ms", "share", "gflops_forward")
+    return {
+        "calls": times["batches"],
+        "rows": rows,
+        "call_ms": times["batch_ms"],
+        **{name: times[name] for name in ("gather_ms", "end_ms") if name in times},
+        "layers": [
+            {name: layer[name] for name in forward} for layer in times["layers"]
+        ],
+    }
+
+
+def _mean_of_lanes(call: list[TimedStep]) -> list[TimedStep]:
+    """Return the steps of a call, each as long as in the mean of its threads, which
+    share the rows out as they come."""
+    lanes = len({step.lane for step in call})
+    seconds: dict[tuple, float] = {}
+    for step in call:
+        key = (step.name, step.layer)
+        seconds[key] = seconds.get(key, 0.0) + (step.end - step.begin) / lanes
+    return [TimedStep(*key, 0.0, length) for key, length in seconds.items()]
 
 
 def _rate(operations: float, ms: float) -> float | None:

@@ -1,4 +1,5 @@
-"""--trace: a training as a Chrome trace, for chrome://tracing and ui.perfetto.dev.
+"""--trace: a training, or an inference, as a Chrome trace, for chrome://tracing and
+ui.perfetto.dev.
 
 The format is Google's «Trace Event Format»: complete events ("ph": "X") with begin and
 length in microseconds; what lies within another event of the same row is drawn below
@@ -17,15 +18,20 @@ from .callbacks import Callback
 
 BATCHES = 20  # with their layers; a trace of all would be too large to look at
 PROCESS = 1
-MAIN = "training"
+TRAINING = "training"
+INFERENCE = "inference"
+UNITS = {TRAINING: "batch", INFERENCE: "call"}  # what has steps
 
 
 class Trace(Callback):
-    """Events of a run, in the order of time."""
+    """Events of a run, in the order of time. main: what it is, a name of UNITS."""
 
-    def __init__(self):
+    def __init__(self, main: str = TRAINING):
         self._events: list[dict] = []
-        self._rows = [MAIN]  # of the picture: the run, then streams and devices
+        self._main = main
+        # of the picture: the run and its first thread, then the other threads, streams
+        # and devices
+        self._rows = [main]
         self._began = 0.0
 
     def span(
@@ -34,10 +40,12 @@ class Trace(Callback):
         category: str,
         begin: float,
         end: float,
-        row: str = MAIN,
+        row: str = "",
         **about,
     ) -> None:
-        """Add an event from `begin` to `end`, in seconds of time.perf_counter."""
+        """Add an event from `begin` to `end`, in seconds of time.perf_counter. row: of
+        the picture; "" is the run's."""
+        row = row or self._main
         if row not in self._rows:
             self._rows.append(row)
         # whole, so that inner spans stay inside
@@ -67,7 +75,11 @@ class Trace(Callback):
             steps = [step for step in steps if step.name != "end"]
             begin = min(step.begin for step in steps)
             end = max(step.end for step in steps)
-            self.span(f"batch {number + 1}", "batch", begin, end)
+            unit = UNITS[self._main]
+            about = {}
+            if self._main == INFERENCE:
+                about = {"rows": steps[0].rows}
+            self.span(f"{unit} {number + 1}", unit, begin, end, **about)
             for step in steps:
                 if step.end <= step.begin:
                     continue
@@ -79,8 +91,7 @@ class Trace(Callback):
                 about = {}
                 if layer is not None:
                     about = {"layer": layer}
-                lane = step.lane or MAIN
-                self.span(name, step.name, step.begin, step.end, lane, **about)
+                self.span(name, step.name, step.begin, step.end, step.lane, **about)
             self._validate_after(round(1e9 * begin), round(1e9 * end))
 
     def _validate_after(self, begin: int, end: int) -> None:

@@ -2,6 +2,7 @@
 the network alone."""
 
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
-from nn.backends.engine import EpochSettings, PackJob
+from nn.backends.engine import EpochSettings, PackJob, TimedStep
 from nn.backends.member import Turns
 from nn.layers import InputColumn
 from nn.utils import NnError
@@ -181,6 +182,39 @@ def test_a_training_step_ends_where_seq_ends(how, emulated):
     assert relative_distance(ends[0][0][0], expected) < 1e-12
     expected = ends[1][1]
     assert ends[0][1] == pytest.approx(expected, rel=1e-12)
+
+
+def test_programs_are_timed_for_what_is_recorded(emulated):
+    """A training that is recorded predicts as always, and an inference trains so."""
+    engine = prepared().engine
+    data = engine.load(np.ones((50, 6), np.float32), np.ones((50, 3), np.float32))
+
+    def timed():
+        training = engine.epoch_purpose(data, settings(), 32)
+        forward = [
+            engine.forward_purpose(kind, data, 50) for kind in ("loss", "predict")
+        ]
+        return [purpose.timed for purpose in (training, *forward)]
+
+    assert timed() == [False, False, False]
+    engine.record(2)
+    assert timed() == [True, False, False]
+    engine.record(2, predicts=True)
+    assert timed() == [False, False, True]
+    assert engine.recorded() == []
+
+
+def test_calls_of_several_runners_are_in_the_order_of_time(emulated):
+    engine = prepared().engine
+    engine.record(3, predicts=True)
+    runners = []
+    for begins in ((3.0, 5.0), (4.0, 6.0)):
+        steps = [[TimedStep("forward", 0, begin, begin + 1)] for begin in begins]
+        runners.append(SimpleNamespace(room=0, steps=lambda lane, steps=steps: steps))
+        engine._record_by(runners[-1])
+    engine._record_by(runners[0])
+    assert [call[0].begin for call in engine.recorded()] == [3.0, 4.0, 5.0]
+    assert [one.room for one in runners] == [3, 3]
 
 
 def test_the_constants_of_a_loss_are_those_of_its_record(emulated, monkeypatch):

@@ -291,16 +291,17 @@ def test_timed_steps_begin_and_end_at_their_events(monkeypatch):
     timed.began = 100.0
     timed._phases = [[2.0, 3.0, 5.0, 6.0], [7.0, 8.0, 9.0, 11.0]]
     timed._sent = [[(3.5, 4.0)], []]
+    timed._rows = [32, 20]
     assert timed.steps("gpu 1") == [
         [
-            ("forward", 0, 100.0, 101.0, "gpu 1"),
-            ("communication", 0, 101.0, 103.0, "gpu 1"),
-            ("update", None, 103.0, 104.0, "gpu 1"),
-            ("communication", 0, 101.5, 102.0, "gpu 1 nccl"),
+            ("forward", 0, 100.0, 101.0, "gpu 1", 32),
+            ("communication", 0, 101.0, 103.0, "gpu 1", 32),
+            ("update", None, 103.0, 104.0, "gpu 1", 32),
+            ("communication", 0, 101.5, 102.0, "gpu 1 nccl", 0),
         ],
         [
-            ("forward", 0, 105.0, 106.0, "gpu 1"),
-            ("communication", 0, 106.0, 107.0, "gpu 1"),
-            ("update", None, 107.0, 109.0, "gpu 1"),
+            ("forward", 0, 105.0, 106.0, "gpu 1", 20),
+            ("communication", 0, 106.0, 107.0, "gpu 1", 20),
+            ("update", None, 107.0, 109.0, "gpu 1", 20),
         ],
     ]

@@ -52,6 +52,24 @@ def trained(spec, backend, rows, record=0, **flags):
     return net, ds, nn.train(net, ds, scaling="none", **flags)
 
 
+@pytest.mark.parametrize("spec", [CC, DIGITS, "50,800,400,1"])
+def test_recorded_calls_tell_each_layer_and_predict_the_same(spec, backend):
+    net = nn.Network(spec, "regression", backend=backend)
+    x, _ = fill(net, 3000)
+    expected = net.predict(x)
+    net.engine.record(2, predicts=True)
+    np.testing.assert_allclose(net.predict(x), expected, rtol=1e-5, atol=1e-6)
+    net.predict(x[:7])
+    calls = net.engine.recorded()
+    assert len(calls) == 2
+    for call in calls:
+        assert 0 < call[0].rows <= 3000
+        forward = {step.layer for step in call if step.name == "forward"}
+        assert max(forward) == len(net.layers) - 1
+        assert {step.name for step in call} == {"gather", "forward"}
+        assert call[-1].end > call[0].begin
+
+
 def ends(ds, spec, backends, dtype, **flags):
     """The networks that each backend ends with."""
     nets = [

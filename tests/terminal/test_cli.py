@@ -8,6 +8,7 @@ import pytest
 from support.command_line import (
     ONE,
     REPOSITORY,
+    run,
     start,
     succeed,
     write_numbers,
@@ -319,6 +320,58 @@ def test_info_describes_a_network_that_is_not_trained_yet():
         "5  10 +softmax +10 +1,290",
     ):
         assert re.search(f"^{line}$", text, re.MULTILINE), line
+
+
+def test_info_tells_the_memory_and_operations_of_a_batch():
+    """By hand: 30,60,10,1 has 2481 parameters, 71 outputs a row and 2410 products."""
+    layers = ("--info", "--layers", "30,60,10,1", "--batch_size", 100)
+    batch = succeed(*layers, "--json").json["batch"]
+    assert batch["bytes"] == {
+        "parameters": 4 * 2481,
+        "gradients": 4 * 2481,
+        "moments": 2 * 4 * 2481,
+        "activations": 4 * 100 * 71,
+        "activation_gradients": 4 * 100 * 71,
+        "batch": 4 * 100 * (30 + 1),
+    }
+    assert batch["multiply_adds"] == [100 * 1800, 100 * 600, 100 * 10]
+    given = ("--optimizer", "sgd", "--dtype", "float64", "--json")
+    batch = succeed(*layers, *given).json["batch"]
+    assert batch["bytes"]["moments"] == 0
+    assert batch["bytes"]["parameters"] == 8 * 2481
+    momentum = ("--optimizer", "sgd", "--momentum", "0.9", "--json")
+    batch = succeed(*layers, *momentum).json["batch"]
+    assert batch["bytes"]["moments"] == 4 * 2481
+    text = succeed(*layers, "--memory", "1G").out
+    for line in (r"0  60 +180,000 +74.7%", r"parameters +9.7 KiB", "largest batch .*"):
+        assert re.search(f"^{line}$", text, re.MULTILINE), line
+    assert "batch" not in succeed(*layers[:3], "--json").json
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_largest_batch_that_info_names_trains_and_one_more_row_does_not(
+    two, folder, dtype
+):
+    layers = ("--layers", "2,300,300,1", "--dtype", dtype, "--memory", "150M")
+    figures = succeed("--info", *layers, "--batch_size", 1, "--json").json
+    largest = figures["batch"]["largest_batch"]
+    assert largest > 1000
+    train = ("--train", "--dataset", two, "--model", "m.bin", "--epochs", 1, *layers)
+    # what the file's rows take beside it is less than that of a hundred rows
+    succeed(*train, "--backend", "omp", "--batch_number", largest - 100)
+    refused = run(*train, "--backend", "omp", "--batch_number", largest + 1)
+    assert refused.code == 2
+    assert "--memory" in refused.err
+    too_little = succeed(
+        "--info", "--layers", "2,300,300,1", "--batch_size", 1, "--memory", "20M"
+    )
+    assert re.search("largest batch +none", too_little.out)
+
+
+def test_a_batch_of_a_model_is_refused_by_info(trained):
+    refused = run("--info", "--model", trained, "--batch_size", 10)
+    assert refused.code == 2
+    assert "--layers" in refused.err
 
 
 def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):

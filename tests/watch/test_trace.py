@@ -1,4 +1,5 @@
-"""What watches a training: --profile, --trace, --history and --logdir."""
+"""What watches a training: --profile, --trace, --history and --logdir; an inference:
+the first two."""
 
 import csv
 import itertools
@@ -200,6 +201,149 @@ def test_the_profile_tells_every_layer_also_in_a_table(watched, tmp_path):
     expected = 2 * 2 * 10 * 5 / last["backward_ms"] / 1e6
     assert last["gflops_backward"] == pytest.approx(expected)
     assert profile["layers"][1]["gflops_forward"] is None
+
+
+def threads_of(folder):
+    """The names of the rows of the picture."""
+    return [
+        event["args"]["name"]
+        for event in events(folder)
+        if event["name"] == "thread_name"
+    ]
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+@pytest.mark.parametrize("mode", ["test", "predict"])
+def test_an_inference_has_a_trace_and_a_profile_of_its_calls(folder, backend, mode):
+    x = np.linspace(-1, 1, 20000 * 4, dtype=np.float32).reshape(20000, 4)
+    np.savez("x.npz", x=x, y=np.sin(9 * x).mean(axis=1))
+    net = nn.Network("4,32,1", "regression")
+    net.export("m.bin")
+    flags = ["--model", "m.bin", "--dataset", "x.npz", "--json", "--backend", backend]
+    flags += ["--trace", "t.json", "--profile", "--threads", 1]
+    if mode == "predict":
+        flags += ["-o", "p.csv"]
+    profile = succeed(f"--{mode}", *flags).json["profile"]
+    calls = events(folder, "call")
+    rows = [call["args"]["rows"] for call in calls]
+    # predict goes through the rows by 8192, test at once
+    assert rows == {"predict": [8192, 8192, 3616], "test": [20000]}[mode]
+    assert profile["rows"] == rows[0]
+    assert profile["calls"] == rows.count(rows[0])
+    assert [layer["layer"] for layer in profile["layers"]] == ["32", "1"]
+    for number, layer in enumerate(profile["layers"]):
+        operations = 2 * rows[0] * (4 * 32, 32)[number]
+        expected = pytest.approx(operations / layer["forward_ms"] / 1e6)
+        assert layer["gflops_forward"] == expected
+    steps = events(folder, *STEPS)
+    assert {step["cat"] for step in steps} <= {"gather", "forward"}
+    for call in calls:
+        inside = [step for step in steps if within(step, call)]
+        forward = [step for step in inside if step["cat"] == "forward"]
+        assert [step["args"]["layer"] for step in forward] == [0, 1]
+        assert sum(step["dur"] for step in inside) <= call["dur"] + 0.01
+    assert threads_of(folder) == ["inference"]
+    assert len(events(folder, "reading")) == 1
+
+
+def test_a_profile_of_an_inference_is_a_table_beside_the_predictions(folder):
+    np.savez("x.npz", x=np.ones((300, 4)), y=np.linspace(0, 0.9, 300))
+    nn.Network("4,32,1", "regression").export("m.bin")
+    flags = ["--model", "m.bin", "--dataset", "x.npz", "--profile", "-q"]
+    for given in (["--test"], ["--predict", "-o", "p.csv"]):
+        out = succeed(*given, *flags).out
+        assert "median of 1 calls of 300 rows" in out
+        assert "GFLOP/s" in out
+        assert "0  32" in out
+    refused = run("--predict", *flags)
+    assert refused.code == 2
+    assert "--profile" in refused.err
+    assert "--output" in refused.err
+    figures = succeed("--predict", *flags, "--json").json
+    assert len(figures["rows"]) == 300
+    assert figures["profile"]["rows"] == 300
+    unwritten = run("--test", *flags, "--trace", "no/t.json")
+    assert unwritten.code == 73
+
+
+def test_nothing_of_a_training_is_noted_as_a_call_and_nothing_of_a_call_as_a_batch():
+    engine = nn.Network("2,4,1", "regression").engine
+    data = engine.load(np.ones((50, 2), np.float32), np.ones((50, 1), np.float32))
+    settings = EpochSettings(optimizer="adam", batch=10, rates=[0.001] * 9)
+    rows = np.arange(50)
+    engine.record(3)
+    engine.predict(data)
+    engine.loss(data, rows)
+    assert engine.recorded() == []
+    engine.epoch(data, rows, settings, engine.progress())
+    engine.record(2, predicts=True)
+    for count in (50, 7, 9):
+        engine.loss(data, rows)
+        engine.predict(data, rows[:count])
+    calls = engine.recorded()
+    assert [call[0].rows for call in calls] == [50, 7]
+    expected = [("gather", None), ("forward", 0), ("forward", 1), ("end", None)]
+    for call in calls:
+        assert [step[:2] for step in call] == expected
+
+
+# alone: many rows that threads take as they come; together: all threads in each layer
+@pytest.mark.parametrize(
+    ("spec", "rows"),
+    [("30,40,1", 6000), ("900,700,600,1", 8)],
+    ids=["alone", "together"],
+)
+def test_each_thread_of_an_inference_has_a_row(spec, rows):
+    threads = 2
+    net = nn.Network(spec, "regression", backend="omp", threads=threads)
+    if not net.engine.threads > 1:
+        pytest.skip("built without OpenMP")
+    data = net.engine.load(np.ones((rows, net.inputs), np.float32))
+    net.engine.record(20, predicts=True)
+    for _ in range(20):
+        net.engine.predict(data)
+    lanes = {step.lane for call in net.engine.recorded() for step in call}
+    assert lanes == {"", "thread 2"}
+    for call in net.engine.recorded():
+        assert {step.layer for step in call} >= set(range(len(net.layers)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "batch"),
+    [
+        ("900,700,600,1", 64),
+        ("30,40:tanh,1", 4000),
+        ("1x12x12,conv8k3,maxpool2,40,1", 400),
+    ],
+    ids=["layers", "micro-batches", "fused"],
+)
+def test_each_thread_of_a_training_has_a_row(folder, spec, batch):
+    net = nn.Network(spec, "regression", backend="omp", threads=2)
+    if net.engine.threads_for(batch) < 2:
+        pytest.skip("one thread trains this network here")
+    rows = 3 * batch
+    x = np.ones((rows, net.inputs), np.float32)
+    data = net.engine.load(x, np.ones((rows, 1), np.float32))
+    net.engine.record(20)
+    settings = EpochSettings(optimizer="adam", batch=batch, rates=[0.001] * 9)
+    net.engine.epoch(data, np.arange(rows), settings, net.engine.progress())
+    batches = net.engine.recorded()
+    assert len(batches) == 3
+    for steps in batches:
+        by_lane = {}
+        for step in steps:
+            by_lane.setdefault(step.lane, []).append(step)
+        assert by_lane.keys() == {"", "thread 2"}
+        for lane in by_lane.values():
+            names = [step.name for step in lane if step.end > step.begin]
+            assert {"forward", "backward"} <= {*names}
+            for before, step in itertools.pairwise(lane):
+                assert step.begin == before.end
+        # none ends the batch before all have begun it
+        begins = [lane[0].begin for lane in by_lane.values()]
+        assert max(begins) < min(lane[-1].end for lane in by_lane.values())
+    for steps, following in itertools.pairwise(batches):
+        assert steps[0].begin < following[0].begin
 
 
 def test_the_history_has_a_line_an_epoch(watched, tmp_path):

@@ -88,7 +88,8 @@ class CudaEngine:
         self._chunks: dict[Purpose, int] = {}
         self._library = None
         self._to_record = 0
-        self._recorder = None
+        self._recorded_kind = "train"  # of the purposes that are timed
+        self._recorders = []
         self._turn = threading.RLock()
         self._vectors: dict[str, object] = {}
         with cupy().cuda.Device(device):
@@ -340,7 +341,7 @@ class CudaEngine:
             self._has_dropout,
             moves,
             rule,
-            timed=self._to_record > 0,
+            timed=self._is_timed("train"),
             distribute=self.member.distribute,
             updates_weights=self.member.updates_weights,
         )
@@ -350,7 +351,7 @@ class CudaEngine:
         for runner in self._runners.values():
             runner.graphs.clear()
         self._runners.clear()
-        self._recorder = None
+        self._recorders = []
 
     def calls_library(self, purpose: Purpose) -> bool:
         """Return whether a library computes layers of this network whatever their
@@ -387,8 +388,7 @@ class CudaEngine:
             purpose = self.epoch_purpose(data, settings, rows)
             runner = self._runner(purpose)
             if purpose.timed:
-                runner.room = self._to_record
-                self._recorder = runner
+                self._record_by(runner)
             weights = batch_weights(data.weights, left, batch, self.rank_group)
             updates = cupy().asarray(
                 update_table(settings, progress, len(order), self.dtype, weights)
@@ -452,21 +452,34 @@ class CudaEngine:
 
     # ---- --profile and --trace
 
-    def record(self, batches: int) -> None:
-        """Time the steps of the next `batches` batches of training, each op by itself,
-        which is slower."""
+    def record(self, batches: int, predicts: bool = False) -> None:
+        """Time the steps of the next `batches` batches of training, or of predict, each
+        op by itself, which is slower."""
         self._to_record = batches
-        self._recorder = None
+        self._recorded_kind = "predict" if predicts else "train"
+        self._recorders = []
+
+    def _is_timed(self, kind: str) -> bool:
+        """Return whether programs of this kind of purpose are timed."""
+        return self._to_record > 0 and kind == self._recorded_kind
+
+    def _record_by(self, runner: TimedPhases) -> None:
+        """Let a runner keep the times of its batches."""
+        runner.room = self._to_record
+        if runner not in self._recorders:
+            self._recorders.append(runner)
 
     def recorded(self) -> list[list[TimedStep]]:
         """Return the steps of each batch since `record`, in the order of time."""
-        if self._recorder is None:
-            return []
         lane = "gpu"
         if self.rank_group.size > 1:
             lane = f"gpu {self.device}"
+        batches = []
         with self.gpu_context("timing"):
-            return self._recorder.steps(lane)
+            for runner in self._recorders:
+                batches += runner.steps(lane)
+        batches.sort(key=lambda steps: steps[0].begin)
+        return batches[: self._to_record]
 
     # ---- one batch's gradients
 
@@ -528,7 +541,12 @@ class CudaEngine:
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
         weighted = data.weights is not None and kind != "predict"
         return Purpose(
-            kind, batch, data.labels and kind != "predict", data.rows_as, weighted
+            kind,
+            batch,
+            data.labels and kind != "predict",
+            data.rows_as,
+            weighted,
+            timed=self._is_timed(kind),
         )
 
     def compile_ahead(
@@ -586,6 +604,8 @@ class CudaEngine:
             elif count > OUT_ROWS:
                 block = np.arange(at, min(at + OUT_ROWS, count))
             runner = self._runner(purpose)
+            if purpose.timed:
+                self._record_by(runner)
             for segment in data.segments(block, batch):
                 array = cupy().empty((segment.rows, *width), dtype)
                 runner.set(segment, batch, **{member: array.data.ptr})

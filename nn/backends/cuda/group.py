@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import itertools
 import platform
 import threading
 import weakref
@@ -290,13 +291,16 @@ class Group:
             )
         )
 
-    def record(self, batches: int) -> None:
+    def record(self, batches: int, predicts: bool = False) -> None:
         for engine in self.engines:
-            engine.record(batches)
+            engine.record(batches, predicts)
 
     def recorded(self) -> list[list[TimedStep]]:
         """Return the steps of each batch since `record`, member 0's first."""
-        batches = zip(*(engine.recorded() for engine in self.engines), strict=True)
+        # few rows are predicted by some members
+        batches = itertools.zip_longest(
+            *(engine.recorded() for engine in self.engines), fillvalue=[]
+        )
         return [[step for steps in batch for step in steps] for batch in batches]
 
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):

@@ -344,20 +344,24 @@ class TimedPhases(Phases):
         # an event at the beginning of each batch and after each phase
         self._phases: list[list] = []
         self._sent: list[list] = []  # and two for each message
+        self._rows: list[int] = []  # of each batch
 
     def run(self, first_batch: int, batches: int) -> None:
         for index in range(first_batch, first_batch + batches):
             if not self._phases:
                 cupy().cuda.get_current_stream().synchronize()
                 self.began = time.perf_counter()
+            rows = min(self.batch, self.count - index * self.batch)
             self._phases.append([self._event()])
             self._sent.append([])
+            self._rows.append(rows)
             self._timing = True
-            self._launch(min(self.batch, self.count - index * self.batch))
+            self._launch(rows)
             self._timing = False
             if len(self._phases) > self.room:
                 self._phases.pop()
                 self._sent.pop()
+                self._rows.pop()
 
     def _capture(self, rows: int) -> None:
         """Capture nothing: each op is timed."""
@@ -391,10 +395,12 @@ class TimedPhases(Phases):
             return self.began + elapsed / 1e3
 
         batches = []
-        for phases, sent in zip(self._phases, self._sent, strict=True):
+        for phases, sent, rows in zip(
+            self._phases, self._sent, self._rows, strict=True
+        ):
             moments = [moment(event) for event in phases]
             steps = [
-                TimedStep(*step, begin, end, lane)
+                TimedStep(*step, begin, end, lane, rows)
                 for step, begin, end in zip(names, moments, moments[1:], strict=False)
             ]
             for step, (begin, end) in zip(messages, sent, strict=False):
