@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.command_line import REPOSITORY
 
-FOLDERS = ("nn", "tests")
+FOLDERS = ("nn", "tests", "datasets")
 PYTHON = [
     path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))
 ]
