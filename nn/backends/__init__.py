@@ -12,7 +12,7 @@ name, except to list it.
     TRAITS      facts of each backend that are known before it computes
 
 Imports: utils, nn_aux, core, cluster, layers, settings. Imported by: nn, watch, test,
-train, study, cli.
+train, study, commands, cli.
 """
 
 from __future__ import annotations

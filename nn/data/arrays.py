@@ -162,8 +162,8 @@ def _numpy_array(
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read the arrays x and y of an NPZ file. x: (rows, inputs), (rows, H, W), (rows,
     C, H, W) or, with 1, 3 or 4 channels, (rows, H, W, C). y: class indices or names
-    (rows,), or numbers (rows, outputs). now, if it is there: see Dataset. Nothing is
-    unpickled.
+    (rows,), or numbers (rows, outputs). now, which may be left out: see Dataset.
+    Nothing is unpickled.
     """
     import zipfile  # here: few data are in archives
 

@@ -83,8 +83,8 @@ class Observers:
 
 
 class InferenceObservers:
-    """What --profile and --trace ask for of the calls of a network's `predict`; without
-    these flags nothing is noted.
+    """The observers of the calls of a network's `predict`, for --profile and --trace;
+    without these flags nothing is noted.
 
     reading: (begin, end) of reading the data, in seconds of time.perf_counter. Raises
     OutputError for a file that cannot be written.
