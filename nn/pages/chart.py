@@ -131,8 +131,8 @@ class Plot:
         parts = [
             _text(PLOT_WIDTH / 2, 16, self.title, "h m"),
             *_axes(x, y, is_crowded),
-            _text((left + RIGHT) / 2, HEIGHT - 14, self.x.label, "m"),
-            _text(12, (TOP + bottom) // 2, self.y.label, "m", -90),
+            _text((left + RIGHT) / 2, HEIGHT - 14, x.label, "m"),
+            _text(12, (TOP + bottom) // 2, y.label, "m", -90),
         ]
         number = 0
         for line in self.lines:
@@ -198,6 +198,7 @@ class Scale:
         """values: those that are on the axis, which leaves them some room at its
         ends."""
         self.words = axis.words
+        self.label = axis.label
         self.start = start
         self.end = end
         finite = [v for v in values if math.isfinite(v)]
@@ -211,6 +212,7 @@ class Scale:
         low, high = ends or (min(finite), max(finite))
         self.is_log = axis.log and high > LEAST_SPAN * low
         if self.is_log:
+            self.label += ", logarithmic"
             low = math.log10(low)
             high = math.log10(high)
         room = 0.0

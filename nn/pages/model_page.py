@@ -4,7 +4,10 @@ model file knows."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os.path import basename
@@ -20,8 +23,9 @@ from ..nn import Network
 from ..nn.card import card_of
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME, settings_of_model
+from ..settings.values import joined_names
 from ..terminal import figures
-from ..terminal.figures import number_text, setting_text, shape_text
+from ..terminal.figures import setting_text, shape_text
 from ..terminal.network_facts import candidates_of, facts_of, layers_of, members_of
 from ..test import figures_of, judged, without_remarks
 from ..test.drift import ColumnDrift, Drift
@@ -34,7 +38,7 @@ from ..test.out_of_fold import (
 )
 from ..test.reports import sampling_of_copies
 from ..test.values import names_of
-from ..utils import DataError, axis_texts, listed, target_text
+from ..utils import DataError, axis_texts, figure_text, listed, target_text
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table
 from .task_blocks import BLOCKS_OF_TASK, answer, groups, mistakes
@@ -159,7 +163,7 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
             intervals=has_intervals,
             **by_folds,
         )
-    page.answer = [answer(net, result, about), *_by_whom(tested)]
+    page.answer = [answer(net, result, _of_file(tested, about)), *_by_whom(tested)]
     of_folds = {}
     if net.task == "binary" and by_folds:
         of_folds["folds"] = by_folds["folds"]
@@ -175,9 +179,16 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
 def _add_kept_figures(page: Page, tested: Tested, about: str) -> None:
     """Add the figures of rows whose out-of-fold scores the model does not keep."""
     result = kept_figures(tested.net, tested.threshold, intervals=True)
-    page.answer = [answer(tested.net, result, about), *_by_whom(tested)]
+    rows = _of_file(tested, about)
+    page.answer = [answer(tested.net, result, rows), *_by_whom(tested)]
     remark = f"Only these figures are known: {NO_SCORES}."
     page.sections["Result"] = [*_metrics(result, True), remark]
+
+
+def _of_page(lines: list[list[str]]) -> list[list[str]]:
+    """Return lines of metrics without the MSE, the square of another one: of amounts of
+    money it is wide and says nothing to a person."""
+    return [line for line in lines if line[0] != METRICS["mse"].label]
 
 
 def _metrics(result: dict, has_intervals: bool) -> list[Table]:
@@ -185,11 +196,24 @@ def _metrics(result: dict, has_intervals: bool) -> list[Table]:
     headers = ["", "", INTERVAL_HEADER]
     if not has_intervals:
         headers[2] = ""
-    tables = [Table("metrics", headers, figures.metric_lines(result))]
-    headers, lines = figures.target_lines(result)
+    lines = _of_page(figures.metric_lines(result, figure_text))
+    tables = [Table("metrics", headers, lines)]
+    headers, lines = figures.target_lines(result, figure_text)
     if lines:
         tables.append(Table("metrics by target", headers, lines))
     return tables
+
+
+def _of_file(tested: Tested, about: str) -> str:
+    """Return what the rows are, with the file they come from and its date."""
+    path = tested.ds.path
+    if not path:
+        return about
+    about += f" of {short_name(path)}"
+    if os.path.isfile(path):
+        day = time.strftime("%Y-%m-%d", time.gmtime(os.path.getmtime(path)))
+        about += f" ({day})"
+    return about
 
 
 def _by_whom(tested: Tested) -> list[str]:
@@ -244,14 +268,21 @@ def _importance(net: Network, columns: Importance, points_of: dict) -> list[Bloc
     matter most, and which columns are correlated."""
     label = METRICS[columns.metric].label
     lines = figures.importance_lines(vars(columns))
-    title = f"how much worse {label} ({number_text(columns.baseline)}) is with a column's values exchanged between rows"
+    title = f"how much worse {label} ({figure_text(columns.baseline)}) is with a column's values exchanged between rows"
     if len(lines) > MOST_IMPORTANT:
         title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns"
-    headers = ["column", "", label, INTERVAL_HEADER]
+    headers = ["column", "", f"{label}, worse by", INTERVAL_HEADER]
     blocks: list[Block] = [Table(title, headers, lines[:MOST_IMPORTANT], 2)]
+    heights = [
+        score
+        for points in points_of.values()
+        for _, scores in points
+        for score in scores[:MOST_OUTPUTS]
+    ]
     for number, (name, points) in enumerate(points_of.items()):
         if points:
-            blocks.append(_curve(net, name, points, number))
+            ends = _with_room(min(heights), max(heights))
+            blocks.append(_curve(net, name, points, number, ends))
     for a, b, r in columns.correlated[:3]:
         blocks.append(
             f"{a} and {b} are correlated ({r:.2f}): what one of them says, the other may say too."
@@ -259,9 +290,17 @@ def _importance(net: Network, columns: Importance, points_of: dict) -> list[Bloc
     return blocks
 
 
-def _curve(net: Network, name: str, points, number: int) -> Plot:
+def _with_room(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of the axis that the curves of a page share."""
+    room = 0.04 * (high - low) or abs(high) / 2 or 1.0
+    return low - room, high + room
+
+
+def _curve(
+    net: Network, name: str, points, number: int, ends: tuple[float, float]
+) -> Plot:
     """Return the mean prediction by the values of a column: a line of numbers, dots of
-    words."""
+    words. ends: of the axis of predictions."""
     values = [value for value, _ in points]
     if isinstance(values[0], float):
         axis = Axis(name)
@@ -281,7 +320,7 @@ def _curve(net: Network, name: str, points, number: int) -> Plot:
         for output, y in zip(_names_of_outputs(net), by_output, strict=False)
     ]
     title = f"Prediction if all rows had this {name}"
-    return Plot(f"curve-{number}", title, axis, Axis(label), lines)
+    return Plot(f"curve-{number}", title, axis, Axis(label, ends=ends), lines)
 
 
 def _names_of_outputs(net: Network) -> list[str]:
@@ -411,6 +450,7 @@ def _training(net: Network) -> list[Block]:
     facts = {name: setting_text(value) for name, value in _settings(net).items()}
     facts.pop("layers", None)
     facts |= facts_of(net)
+    facts.pop("multiply-adds")
     lines = [[name, text] for name, text in facts.items() if text]
     tables = [Table("what was trained", ["", ""], lines, 2)]
     architectures = layers_of(net)
@@ -420,10 +460,20 @@ def _training(net: Network) -> list[Block]:
         tables.append(Table("layers", headers, lines, 2))
     tried = "what was tried; the loss is that of rows that a network did not know"
     tables.append(Table(tried, *candidates_of(net)))
-    tables.append(Table("members", *members_of(net)))
+    tables.append(Table("groups of networks", *_grouped(*members_of(net))))
     for table in tables:
         table.lines = table.lines[:MOST_PAGE_LINES]
     return [table for table in tables if table.lines]
+
+
+def _grouped(
+    headers: Sequence[str], lines: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Return (headers, lines) of networks that differ in nothing but the seed, which
+    is first, as one line with how many they are."""
+    counts = Counter(tuple(line[1:]) for line in lines)
+    grouped = [[str(count), *rest] for rest, count in counts.items()]
+    return ["networks", *headers[1:]], grouped
 
 
 def _settings(net: Network) -> dict:
@@ -542,10 +592,21 @@ def command_of(net: Network, model: str, data: str) -> str:
         if value is not True:
             words.append(str(value))
     if config.get("left_out"):
-        words += ["--drop", ",".join(map(str, config["left_out"]))]
+        words += ["--drop", _left_out(net)]
     if net.is_combined and not {"effort", "folds"} & {*config}:
         words += ["--networks", str(len(net.members))]
     return shlex.join(words)
+
+
+def _left_out(net: Network) -> str:
+    """Return the columns that are no inputs as --drop takes them: by their names where
+    these tell them."""
+    names = [name for name, _ in net.unused or ()]
+    others = [*(net.columns or ()), *(net.targets or ())]
+    are_plain = all(name.strip() and not name.strip().isdigit() for name in names)
+    if not names or not are_plain or len({*names, *others}) < len(names + others):
+        names = [str(place) for place in net.config["left_out"]]
+    return joined_names(names)
 
 
 def page_of_comparison(result: dict) -> Page:
@@ -559,7 +620,8 @@ def page_of_comparison(result: dict) -> Page:
     for model, name in zip(models, names, strict=True):
         verdict = verdict.replace(model, name)
     headers = ["", *names, "difference", INTERVAL_HEADER]
-    metrics = Table(f"{result['rows']} rows", headers, figures.comparison_lines(result))
+    lines = _of_page(figures.comparison_lines(result, figure_text))
+    metrics = Table(f"{result['rows']} rows", headers, lines)
     lines = []
     for row in result["disagree"]:
         predictions = figures.disagreeing_texts(row, models)

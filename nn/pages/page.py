@@ -26,6 +26,7 @@ from .chart import Plot
 
 MADE_BY = f"nn {__version__}"
 CELL = 200  # characters of a cell
+MANY = 8  # columns of a heat map, from which on a phone it has colours only
 PIXELS = 48  # the most of an image in either direction
 PAGE_STYLE = """
 :root { color-scheme: light dark; } @page { size: A4; margin: 14mm; }
@@ -39,11 +40,14 @@ h2 { font-size: 1.25rem; margin-top: 2.5rem; break-after: avoid; }
 .scroll { overflow-x: auto; } figure svg { width: 100%; max-width: 38rem; height: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #8884; text-align: right; }
-th { border-bottom-color: #888; vertical-align: bottom; } td:not(.word), .wide td { white-space: nowrap; }
+.word, th { overflow-wrap: anywhere; }
+th { border-bottom-color: #888; vertical-align: bottom; }
+.many th, .many td { padding: .25rem .3rem; }
 .word { text-align: left; } .bar { color: #2a7fc0; font-size: .75rem; }
 td img { width: 6rem; image-rendering: pixelated; }
 @media (max-width: 30rem) { body { padding: 0 .7rem; } table { font-size: .8rem; }
-                            th, td { padding: .25rem .3rem; } }
+                            th, td { padding: .25rem .3rem; }
+                            .many th:not(.word), .many td:not(.word) { font-size: 0; padding: .6rem 0; } }
 @media print { :root { color-scheme: light; font-size: 10px; } body { margin: 0; max-width: none; }
                .columns { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; } }
 """
@@ -156,9 +160,12 @@ def _html_table(table: Table) -> str:
     title = ""
     if table.caption:
         title = f"<figcaption>{html.escape(cut_line(table.caption, CELL))}</figcaption>"
-    wide = ""
+    looks = []
     if table.is_wide:
-        wide = ' class="wide"'
+        looks.append("wide")
+    if len(table.shades) > MANY:
+        looks.append("many")
+    wide = f' class="{" ".join(looks)}"' if looks else ""
     return f'<figure{wide}>{title}<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div></figure>'
 
 

@@ -3,7 +3,7 @@ test, the groups of rows and the images on which a model errs most."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from ..data.pictures import BYTE
 from ..nn import Network
 from ..settings.values import parse_rule
 from ..terminal import figures
-from ..terminal.figures import count_text, ends_text, number_text, rate_text
+from ..terminal.figures import count_text, rate_text
 from ..test import errors
 from ..test.errors import Curves
 from ..test.values import gives_logits
-from ..utils import axis_texts
+from ..utils import axis_texts, figure_text, listed
 from .chart import Axis, Line, Plot
 from .page import Block, Table, image_of
 
@@ -33,39 +33,84 @@ ENDS = (0.0, 1.0)
 
 
 def answer(net: Network, result: dict, about: str) -> str:
-    """Return in a sentence how good a network is. result: the metrics of `test`;
-    about: what the rows are."""
-
-    def figure(name: str, shown=rate_text) -> str:
-        """Return a figure with its interval, if there is one."""
-        text = shown(result[name])
-        ends = result.get("intervals", {}).get(name)
-        if ends:
-            return f"{text} (95%: {ends_text(ends, shown)})"
-        return text
-
-    start = f"On {result['rows']:,} {about}, the model"
+    """Return in a sentence, for somebody who did not train it, how good a network is,
+    beside what chance gives. result: the metrics of `test`; about: what the rows
+    are."""
+    rows = f"{result['rows']:,} {about}"
+    subject = listed(net.targets or [], 3)
     if net.task == "binary":
-        positives = count_text(result["tp"] + result["fn"])
-        alarms = count_text(result["tp"] + result["fp"])
         name = (net.classes or ["0", "1"])[1]
-        return (
-            f"{start} finds {figure('recall')} of the {positives} of class {name}; of its {alarms} alarms "
-            f"{figure('precision')} are right. ROC-AUC {figure('roc_auc')}."
-        )
-    if net.task == "multiclass":
-        rows_of_class = np.sum(result["confusion"], axis=1)
-        share = rows_of_class.max() / rows_of_class.sum()
-        return (
-            f"{start} is right for {figure('accuracy')};"
-            f" the most frequent class alone would be for {share:.4f}."
-        )
-    rmse = figure("rmse", number_text)
-    mae = figure("mae", number_text)
-    r2 = figure("r2", number_text)
+        subject = f"{subject} = {name}" if subject else f"Class {name}"
+    sentence = _SENTENCES[net.task](result, rows)
+    if not subject:
+        return f"{sentence[0].upper()}{sentence[1:]}."
+    return f"{subject}: {sentence}."
+
+
+def _two_classes(result: dict, rows: str) -> str:
+    positives = count_text(result["tp"] + result["fn"])
+    alarms = count_text(result["tp"] + result["fp"])
+    right = count_text(result["tp"])
+    total = sum(result[name] for name in ("tp", "fp", "fn", "tn"))
+    by_chance = percent_text((result["tp"] + result["fn"]) / total)
     return (
-        f"{start} is off by {rmse} (root mean square), {mae} (mean absolute); R2 {r2}."
+        f"of {positives} such rows among {rows} the model finds {right}"
+        f" ({_figure(result, 'recall', percent_text)}); of the {alarms} that it names"
+        f" {right} are right ({_figure(result, 'precision', percent_text)}; of rows named"
+        f" by chance {by_chance} would be). ROC-AUC {_figure(result, 'roc_auc')}"
     )
+
+
+def _several_classes(result: dict, rows: str) -> str:
+    rows_of_class = np.sum(result["confusion"], axis=1)
+    total = rows_of_class.sum()
+    right = count_text(np.trace(result["confusion"]).item())
+    most = count_text(rows_of_class.max().item())
+    return (
+        f"of {rows} the model names the right one of {len(rows_of_class)} classes for"
+        f" {right} ({_figure(result, 'accuracy', percent_text)}); always naming the most"
+        f" frequent one is right for {most}"
+        f" ({percent_text(rows_of_class.max() / total)})"
+    )
+
+
+def _numbers(result: dict, rows: str) -> str:
+    rmse = result["rmse"]
+    chance = ""
+    if rmse is not None and result["r2"] is not None and result["r2"] < 1:
+        by_mean = figure_text(rmse / (1 - result["r2"]) ** 0.5)
+        chance = f"; always naming the mean is off by {by_mean}"
+    return (
+        f"on {rows} the model is off by {_figure(result, 'mae')} on average, by"
+        f" {_figure(result, 'rmse')} as root mean square{chance}. R2"
+        f" {_figure(result, 'r2')}"
+    )
+
+
+_SENTENCES = {
+    "binary": _two_classes,
+    "multiclass": _several_classes,
+    "regression": _numbers,
+}
+
+
+def _figure(result: dict, name: str, shown: Callable = figure_text) -> str:
+    """Return a figure with its interval, if there is one."""
+    text = shown(result[name])
+    ends = result.get("intervals", {}).get(name)
+    if not ends:
+        return text
+    low, high = map(shown, ends)
+    return f"{text}, 95 %: {low.removesuffix(' %')} to {high}"
+
+
+def percent_text(share: float | None) -> str:
+    """Return a share as whole per cent, near none and all with more digits."""
+    if share is None:
+        return "undefined"
+    if 0.01 <= share <= 0.99:
+        return f"{100 * share:.0f} %"
+    return f"{figure_text(100 * share, 3)} %"
 
 
 # ------------------------------------------------------------------------- two classes
@@ -128,6 +173,10 @@ def threshold_table(
 
 def _confusion(names: Sequence[str], counts) -> Table:
     """Return a confusion matrix as a heat map; cells without rows are empty."""
+    heads = list(names)
+    if len(names) > MOST_BESIDE:
+        heads = [str(number) for number in range(1, len(names) + 1)]
+        names = [f"{number} {name}" for number, name in zip(heads, names, strict=True)]
     lines = []
     shades = []
     for name, row in zip(names, counts, strict=True):
@@ -136,8 +185,8 @@ def _confusion(names: Sequence[str], counts) -> Table:
         total = max(sum(row), 1e-300)
         shades.append([count / total for count in row])
     return Table(
-        "rows of each true class by predicted class; darker is more of the true class",
-        ["true \\ predicted", *names],
+        "rows of each true class by predicted class; a stronger colour is more of the true class",
+        ["true \\ predicted", *heads],
         lines,
         shades=shades,
         is_wide=len(names) > MOST_BESIDE,
@@ -278,8 +327,10 @@ def _error_picture(differences, weights, names: Sequence[str]) -> Plot:
         label = f"{name}: mean {_digits(mean, 3)}, deviation {_digits(deviation, 3)}"
         heights, _ = np.histogram(differences[:, k], edges, weights=weights)
         lines.append(Line(label, edges, heights, "area"))
+    most = max(max(line.y) for line in lines)
     x = Axis("predicted - true (unit of the target)")
-    return Plot("errors", "Errors", x, Axis("rows"), lines)
+    y = Axis("rows", ends=(0.0, 1.05 * most))
+    return Plot("errors", "Errors", x, y, lines)
 
 
 def _residuals(predicted, differences, weights, name: str) -> Table:
@@ -297,9 +348,7 @@ def _residuals(predicted, differences, weights, name: str) -> Table:
 
 def _digits(value: float, digits: int) -> str:
     """Return a number with some digits; `undefined` for one beyond float64."""
-    if np.isfinite(value):
-        return f"{value:.{digits}g}"
-    return "undefined"
+    return figure_text(float(value), digits)
 
 
 BLOCKS_OF_TASK = {
@@ -369,12 +418,14 @@ def groups(net: Network, x, truth, scores, weights=None) -> Block:
     if not erring.clear:
         return (
             f"No group of at least {erring.least} rows errs clearly more than the rest"
-            f" ({loss} {erring.loss:.4g})."
+            f" ({loss} {figure_text(erring.loss)})."
         )
     lines = []
     for group in erring.clear[:MOST_PAGE_GROUPS]:
         times = f"{group.loss / erring.loss:.2f} times"
         count = count_text(group.rows)
-        lines.append([group.column, group.values, count, f"{group.loss:.4g}", times])
-    title = f"groups of rows; all {count_text(erring.rows)}: {erring.loss:.4g}"
+        lines.append(
+            [group.column, group.values, count, figure_text(group.loss), times]
+        )
+    title = f"groups of rows; all {count_text(erring.rows)}: {figure_text(erring.loss)}"
     return Table(title, ["column", "values", "rows", loss, "of all"], lines, 2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ..layers import Layer, describe
 from ..nn_aux import METRICS
-from ..utils import MOST_WHOLE, axis_texts
+from ..utils import MOST_WHOLE, axis_texts, figure_text
 
 SURENESS = ("coverage", "width")  # of intervals
 
@@ -117,11 +117,12 @@ def confused_pairs(result: dict, most: int) -> list[list[str]]:
     ]
 
 
-def metric_lines(result: dict) -> list[list[str]]:
-    """Return (label, value, its interval or none) of each metric of a test."""
+def metric_lines(result: dict, numbers: Callable = number_text) -> list[list[str]]:
+    """Return (label, value, its interval or none) of each metric of a test. numbers:
+    writes those of a regression."""
     intervals = result.get("intervals", {})
     if "rmse" in result:
-        shown = number_text
+        shown = numbers
     else:
         shown = rate_text
 
@@ -156,16 +157,16 @@ def sureness_text(result: dict) -> str:
     return f"{what} of level {result['level']:g} {held}, their mean {size} is {width}"
 
 
-def target_lines(result: dict) -> tuple[list[str], list[list[str]]]:
+def target_lines(
+    result: dict, shown: Callable = number_text
+) -> tuple[list[str], list[list[str]]]:
     """Return (headers, a line for each target) of a test of several targets; no lines
     for a single one."""
     targets = result.get("per_target", ())
     names: list[str] = []
     if targets:
         names = [name for name in (*METRICS, *SURENESS) if name in targets[0]]
-    lines = [
-        [row["target"], *(number_text(row[name]) for name in names)] for row in targets
-    ]
+    lines = [[row["target"], *(shown(row[name]) for name in names)] for row in targets]
     labels = [METRICS[name].label if name in METRICS else name for name in names]
     return ["target", *labels], lines
 
@@ -212,19 +213,21 @@ def importance_lines(importance: dict) -> list[list[str]]:
 
 
 def _brief(value: float) -> str:
-    """Return a figure with three digits, a large one as a whole number."""
-    if abs(value) < 1000:
-        return f"{value:.3g}"
-    return f"{value:.0f}"
+    """Return a figure with three digits, a large one as a whole number with four."""
+    if abs(value) >= 1000:
+        return figure_text(value)
+    return figure_text(value, 3)
 
 
-def comparison_lines(comparison: dict) -> list[list[str]]:
+def comparison_lines(
+    comparison: dict, shown: Callable = number_text
+) -> list[list[str]]:
     """Return (metric, both values, difference, interval) of each metric of two
     models."""
     columns = [*comparison["models"], "difference"]
     lines = []
     for name, values in comparison["metrics"].items():
-        texts = [number_text(values[column]) for column in columns]
-        interval = ends_text(values["interval"], number_text)
+        texts = [shown(values[column]) for column in columns]
+        interval = ends_text(values["interval"], shown)
         lines.append([METRICS[name].label, *texts, interval])
     return lines

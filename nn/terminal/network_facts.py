@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..layers import Layer
 from ..nn import Network
 from ..nn.card import judging_rows, sureness_text, trained_text
-from ..utils import counted, listed, plural
+from ..utils import counted, figure_text, listed, plural
 from .figures import setting_text
 
 # settings in which members may differ and which no table of members shows
@@ -54,7 +54,7 @@ def candidates_of(net: Network) -> tuple[list[str], list[list[str]]]:
         loss = ""
         if candidate["loss"] is not None:
             loss = f"{candidate['loss']:.4g}"
-        operations = f"{candidate['operations']:.2g}"
+        operations = figure_text(candidate["operations"], 2)
         lines.append([candidate["layers"], loss, operations, str(candidate["weight"])])
     return ["candidate", "loss", "multiply-adds", "weight"], lines
 

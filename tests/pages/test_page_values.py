@@ -802,18 +802,21 @@ def test_the_answer_has_the_rates_of_the_rows():
     positives = weights[truth == 1].sum()
     called = weights[alarms].sum()
     hits = weights[alarms & (truth == 1)].sum()
+    hit = f"{hits:.1f}"
     assert task_blocks.answer(TWO, result, "rows") == (
-        f"On 240 rows, the model finds {hits / positives:.4f} (95%: 0.2500 to 0.7500) of the {positives:.1f} of class fraud; "
-        f"of its {called:.1f} alarms {hits / called:.4f} are right. "
-        f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4f}."
-    )
+        f"Class fraud: of {positives:.1f} such rows among 240 rows the model finds {hit}"
+        f" ({hits / positives:.0%}, 95 %: 25 to 75 %); of the {called:.1f} that it names {hit} are right"
+        f" ({hits / called:.0%}; of rows named by chance {positives / weights.sum():.0%} would be). "
+        f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4g}."
+    ).replace("%,", " %,").replace("%;", " %;").replace("% would", " % would")
     truth = np.array([0, 0, 1, 2, 0, 1])
     scores = np.eye(3)[[0, 1, 1, 1, 0, 1]]
     several = nn.Network("2,3", "multiclass")
     answer = task_blocks.answer(several, multiclass_report(truth, scores), "new rows")
     assert (
         answer
-        == "On 6 new rows, the model is right for 0.6667; the most frequent class alone would be for 0.5000."
+        == "Of 6 new rows the model names the right one of 3 classes for 4 (67 %);"
+        " always naming the most frequent one is right for 3 (50 %)."
     )
     truth = np.array([[1.0], [2.0], [6.0]])
     predicted = np.array([[2.0], [2.0], [4.0]])
@@ -822,8 +825,11 @@ def test_the_answer_has_the_rates_of_the_rows():
     )
     rmse = (5 / 3) ** 0.5
     r2 = 1 - 5 / 14
-    off = f"{rmse:.6g} (root mean square), 1 (mean absolute); R2 {r2:.6g}"
-    assert answer == f"On 3 rows, the model is off by {off}."
+    by_mean = np.std(truth)
+    assert answer == (
+        f"On 3 rows the model is off by 1 on average, by {rmse:.4g} as root mean square;"
+        f" always naming the mean is off by {by_mean:.4g}. R2 {r2:.4g}."
+    )
 
 
 def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_rows():
@@ -849,7 +855,7 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
         ["a", "█" * 12, "4", "3 to 5"],
         ["b", "███", "1", "-0.5 to 2.5"],
         ["c", "▎", "0.1", "0 to 0.2"],
-        ["d", "", "-2", "-1234 to -1"],
+        ["d", "", "-2", "-1,234 to -1"],
     ]
     assert table.lines == expected
     assert table.caption.startswith("how much worse RMSE (1.25) is")
@@ -859,7 +865,7 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
         message
         == "b and a are correlated (-0.95): what one of them says, the other may say too."
     )
-    picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3)
+    picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3, (0, 1))
     assert picture.lines[0].x == [0, 1]
     assert picture.lines[0].y == [0.25, 0.5]
     assert picture.x.words == ("red", "(missing)")
@@ -867,7 +873,7 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
     three = nn.Network("2,3", "multiclass")
     three.classes = ["a", "b", "c"]
     picture = model_page._curve(
-        three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0
+        three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0, (0, 1)
     )
     expected = {"class a": [0.2, 0.6], "class b": [0.3, 0.3], "class c": [0.5, 0.1]}
     assert {line.name: line.y for line in picture.lines} == expected
@@ -1000,7 +1006,7 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     written = {line[0]: line[1] for line in tables["metrics"].lines}
     assert written["ROC-AUC"] == f"{auc:.4f}"
     assert written["log loss"] == f"{loss:.4f}"
-    assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", report.answer[0])
+    assert f"ROC-AUC {auc:.4g}, 95 %: " in report.answer[0]
     roc = named(report.pictures)["roc"]
     points = Drawing(roc).points("l s0")
     assert area(points) == pytest.approx(auc, abs=NEAR)
@@ -1021,8 +1027,8 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     recall = metrics.recall_score(y, scores >= 0.3, sample_weight=ds.weights)
     precision = metrics.precision_score(y, scores >= 0.3, sample_weight=ds.weights)
     assert recall != metrics.recall_score(y, scores >= 0.5, sample_weight=ds.weights)
-    assert f"finds {recall:.4f} (95%: " in report.answer[0]
-    assert f"alarms {precision:.4f} (95%: " in report.answer[0]
+    assert f"({100 * recall:.0f} %, 95 %: " in report.answer[0]
+    assert f"are right ({100 * precision:.0f} %, 95 %: " in report.answer[0]
     assert "What matters most: a, c, d." in report.answer
     ends = nn.test(net, ds, threshold=0.3, intervals=True)["intervals"]
     tables = tables_of(report.sections["Result"])
@@ -1147,7 +1153,7 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
     heat = next(
         block
         for block in result
-        if isinstance(block, Table) and "darker" in block.caption
+        if isinstance(block, Table) and "stronger" in block.caption
     )
     assert heat.lines == [
         ["0", f"{tn:.1f}", f"{fp:.1f}"],

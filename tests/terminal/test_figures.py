@@ -73,11 +73,11 @@ def test_a_number_of_rows_is_whole_and_a_sum_of_weights_has_a_tenth(value, writt
     "value, written",
     [
         (999.4, "999"),
-        (999.9, "1e+03"),
-        (1000.0, "1000"),
-        (1000.6, "1001"),
+        (999.9, "1,000"),
+        (1000.0, "1,000"),
+        (1000.6, "1,001"),
         (-999.4, "-999"),
-        (-123456.7, "-123457"),
+        (-123456.7, "-123,500"),
         (0.0012345, "0.00123"),
         (0.0, "0"),
     ],
@@ -649,7 +649,7 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     lines = network_facts.candidates_of(
         SimpleNamespace(config={"candidates": candidates})
     )[1]
-    assert lines == [["4,1", "0.1235", "1.2e+05", "2"], ["4,9,1", "", "5", "0"]]
+    assert lines == [["4,1", "0.1235", "120,000", "2"], ["4,9,1", "", "5", "0"]]
 
 
 # ---------------------------------------------------------------- progress

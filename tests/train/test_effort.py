@@ -30,7 +30,7 @@ from nn.test.out_of_fold import out_of_fold
 from nn.train.asked import why_not
 from nn.train.candidates import candidates_for
 from nn.train.effort import Effort
-from nn.utils import UsageError
+from nn.utils import UsageError, figure_text
 
 
 @pytest.fixture(scope="module")
@@ -590,7 +590,7 @@ def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(f
         "--test", "--model", "m.bin", "--report", "page.html", "--json"
     ).json
     text = (folder / "page.html").read_text()
-    assert f"is off by {figures['rmse']:.6g} (95%" in text
+    assert f"by {figure_text(figures['rmse'])}, 95 %: " in text
     files = " ".join(
         succeed("--plot", "m.bin", "-o", "pictures", "--json").json["files"]
     )
