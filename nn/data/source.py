@@ -344,9 +344,10 @@ def _state(path: str) -> tuple:
 
 
 def not_there(path: str | os.PathLike) -> InputNotFound:
-    """Return the error for a file that is not there: with the one in its folder whose
-    name is most like it, if there is one."""
+    """Return the error for a file that is not there: with the shipped table of its
+    name, else the one in its folder whose name is most like it, if there is one."""
     folder, name = os.path.split(os.fspath(path))
+    shipped = os.path.join("datasets", path)
     try:
         names = sorted(os.listdir(folder or "."))
     except (OSError, ValueError):
@@ -357,6 +358,8 @@ def not_there(path: str | os.PathLike) -> InputNotFound:
     cure = "check the path"
     if similar:
         cure = f"did you mean {os.path.join(folder, similar)}?"
+    if os.path.isfile(shipped):  # in the project's folder
+        cure = f"did you mean {shipped}?"
     return InputNotFound(f"{path}: no such file or folder; {cure}")
 
 

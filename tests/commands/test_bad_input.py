@@ -527,3 +527,17 @@ def test_calibration_beside_weights_of_classes_is_refused(two, flags):
     assert "--calibrate temperature beside --class_weight balanced" in refused.err
     assert "leave one of them out" in refused.err
     assert "candidate" not in refused.err
+
+
+def test_a_shipped_table_is_looked_for_where_it_is(folder, datasets):
+    """As somebody types it who has just fetched the project."""
+    (folder / "datasets").symlink_to(datasets)
+    for words in (("--train", "--dataset", "CC.csv"), ("train", "CC.csv")):
+        result = run(*words, "-m", "m.bin")
+        assert result.code == 66
+        line = "nn: CC.csv: no such file or folder; did you mean datasets/CC.csv?"
+        assert result.err.splitlines()[-1] == line
+    missing = run("--train", "--dataset", "CD.csv", "-m", "m.bin")
+    assert missing.err.strip().endswith(
+        "CD.csv: no such file or folder; check the path"
+    )
