@@ -83,6 +83,7 @@ def test_command(flags) -> None:
         about,
         out_of_fold=out_of_fold,
         threshold=flags.threshold,
+        level=flags.level,
         trained=trained,
         drift=drift,
     )

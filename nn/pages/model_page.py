@@ -36,12 +36,13 @@ from ..test.out_of_fold import (
     judging_parts,
     kept_figures,
 )
-from ..test.reports import sampling_of_copies
+from ..test.reports import sampling_of_copies, with_held
+from ..test.sureness import held, held_by_others
 from ..test.values import names_of
 from ..utils import DataError, axis_texts, figure_text, listed, target_text
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table
-from .task_blocks import BLOCKS_OF_TASK, answer, groups, mistakes
+from .task_blocks import BLOCKS_OF_TASK, answer, groups, mistakes, sureness
 
 # rows from and up to which there are intervals
 LEAST_INTERVALS = 10
@@ -60,7 +61,8 @@ class Tested:
     """A network and the rows that it is tested on.
 
     out_of_fold: (rows, folds, scores) as out_of_fold returns them, where folds predict
-    the rows. threshold: None, the network's. important: (Importance, curves) of the
+    the rows. threshold, level: None, the network's and the usual
+    one of intervals, or sets. important: (Importance, curves) of the
     columns, where they are known. progress: of the importance, see there.
     """
 
@@ -68,6 +70,7 @@ class Tested:
     ds: Dataset
     out_of_fold: tuple | None = None
     threshold: float | None = None
+    level: float | None = None
     important: tuple[Importance, dict] | None = None
     progress: Callable[[int, int], None] | None = None
 
@@ -163,12 +166,24 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
             intervals=has_intervals,
             **by_folds,
         )
+    if tested.out_of_fold is None:
+        found = held(net, truth, scores, tested.level)
+    else:
+        known = (truth, scores, weights)
+        folds = tested.out_of_fold[1]
+        found = held_by_others(net, known, folds, rows.groups, tested.level)
+    result = with_held(result, found, weights)
     page.answer = [answer(net, result, _of_file(tested, about)), *_by_whom(tested)]
     of_folds = {}
     if net.task == "binary" and by_folds:
         of_folds["folds"] = by_folds["folds"]
     blocks = BLOCKS_OF_TASK[net.task](net, result, truth, scores, weights, **of_folds)
     page.sections["Result"] = [*_metrics(result, has_intervals), *blocks]
+    if found is not None:
+        text = figures.sureness_text(result)
+        page.answer.append(f"{text[0].upper()}{text[1:]}.")
+        tables = sureness(net, found, scores, weights)
+        page.sections["How sure it is"] = tables
     if is_image:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
         return

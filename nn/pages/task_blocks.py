@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..core.conformal import by_class
 from ..core.metrics import decide, placements, without_zeros
 from ..data.pictures import BYTE
 from ..nn import Network
@@ -15,6 +16,7 @@ from ..terminal import figures
 from ..terminal.figures import count_text, rate_text
 from ..test import errors
 from ..test.errors import Curves
+from ..test.sureness import Held
 from ..test.values import gives_logits
 from ..utils import axis_texts, figure_text, listed
 from .chart import Axis, Line, Plot
@@ -28,6 +30,7 @@ MOST_PAGE_CLASSES = 60
 MOST_PAIRS = 12
 MISTAKES = 12
 ERROR_RANGES = 8
+FIFTHS = 5
 MOST_PAGE_GROUPS = 8
 ENDS = (0.0, 1.0)
 
@@ -291,8 +294,7 @@ def number_blocks(net: Network, result: dict, truth, scores, weights) -> list[Bl
     weights, truth, scores = without_zeros(weights, truth, scores)
     predicted = scores.astype(np.float64)
     differences = predicted - truth
-    names = net.targets or [f"output {i}" for i in range(net.outputs)]
-    names = names[:MOST_PAGE_TARGETS]
+    names = _names_of_targets(net)
     blocks: list[Block] = [
         _predicted_against_true(truth, predicted, names),
         _error_picture(differences, weights, names),
@@ -300,6 +302,11 @@ def number_blocks(net: Network, result: dict, truth, scores, weights) -> list[Bl
     for k, name in enumerate(names):
         blocks.append(_residuals(predicted[:, k], differences[:, k], weights, name))
     return blocks
+
+
+def _names_of_targets(net: Network) -> list[str]:
+    names = net.targets or [f"output {i}" for i in range(net.outputs)]
+    return names[:MOST_PAGE_TARGETS]
 
 
 def _predicted_against_true(truth, predicted, names: Sequence[str]) -> Plot:
@@ -356,6 +363,49 @@ BLOCKS_OF_TASK = {
     "multiclass": class_blocks,
     "regression": number_blocks,
 }
+
+
+# ---------------------------------------------------------------------------- sureness
+
+
+def sureness(net: Network, found: Held, scores, weights) -> list[Block]:
+    """Return how many rows the intervals of each target hold, or the sets of classes,
+    and how wide they are, by fifths of the prediction: of the likeliest class's
+    score."""
+    if net.task == "regression":
+        predicted = scores.astype(np.float64)
+        names = _names_of_targets(net)
+        titles = [f"intervals of {name}" for name in names]
+        headers = ["predicted", "rows", "held", "mean width"]
+    else:
+        predicted = by_class(scores).max(axis=1, keepdims=True)
+        titles = ["sets of classes"]
+        headers = ["score of the likeliest class", "rows", "held", "mean size"]
+    known = (weights, predicted, found.are_held, found.widths)
+    return [
+        Table(
+            f"{title} of level {found.level:g} by range of the prediction",
+            headers,
+            _fifths(found.level, *without_zeros(*known), slice(k, k + 1)),
+        )
+        for k, title in enumerate(titles)
+    ]
+
+
+def _fifths(
+    level: float, weights, predicted, are_held, widths, target: slice
+) -> list[list[str]]:
+    """Return a line for each fifth of the predictions of a target; arrays (rows,
+    targets)."""
+    lines = []
+    for ends, rows in errors.ranges(predicted[:, target][:, 0], FIFTHS):
+        counts = None if weights is None else weights[rows]
+        part = Held(level, are_held[rows, target], widths[rows, target])
+        figures = part.figures(counts)
+        held = rate_text(figures["coverage"])
+        count = count_text(errors.row_count(weights, rows))
+        lines.append([ends, count, held, number_text(figures["width"])])
+    return lines
 
 
 # ------------------------------------------------------------------ mistakes and groups

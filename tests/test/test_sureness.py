@@ -304,3 +304,27 @@ def test_each_of_several_targets_has_its_own(tmp_path, monkeypatch):
         assert figures[name] == pytest.approx(mean)
     assert of_targets[1]["width"] > 5 * of_targets[0]["width"]
     assert "coverage" in succeed("test", "m.bin", "t.csv").out
+
+
+# ---------------------------------------------------------------- the page
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("value", ()), ("class", ()), ("value", ("value_new.csv",))],
+)
+def test_the_page_tells_it_by_fifths_of_the_prediction(here, name, data):
+    asked = ("test", f"{name}.bin", *data, "--level", str(LEVEL))
+    figures = succeed(*asked, "--report", "page.json", "--json").json
+    with open("page.json") as file:
+        page = json.load(file)
+    (table,) = page["sections"]["How sure it is"]
+    held = np.array([[float(cell) for cell in row[1:]] for row in table["lines"]])
+    assert len(held) == 5
+    assert held[:, 0].sum() == figures["rows"]
+    for column, figure in ((1, "coverage"), (2, "width")):
+        mean = np.average(held[:, column], weights=held[:, 0])
+        assert mean == pytest.approx(figures[figure], rel=1e-3)
+    assert any(
+        f"hold {figures['coverage']:.4f} of the rows" in line for line in page["answer"]
+    )
