@@ -14,7 +14,6 @@ from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
 from ..test.drift import reasons_of
 from ..test.out_of_fold import check_scores, out_of_fold
-from ..test.sureness import sets_of
 from ..utils import distinct_names, names_apart
 from .table_file import Block, Table
 
@@ -63,7 +62,7 @@ def _sure_columns(net, scores, level: float | None) -> list:
     if level is None:
         return []
     if net.task != "regression":
-        sets = sets_of(net, scores, level, class_names(net))
+        sets = net.conformal.named(scores, level, class_names(net))
         return [[SET_SEPARATOR.join(names) for names in sets]]
     ends = net.conformal.interval(scores, level)
     return [*np.stack(ends, axis=2).reshape(len(scores), -1).T]

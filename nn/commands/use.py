@@ -114,12 +114,13 @@ def predict_command(flags) -> None:
         )
     net = load_network(flags)
 
+    from ..core.conformal import known_at
     from ..test import check_threshold
     from ..test.drift import check_profiles
-    from ..test.sureness import check_level
 
     check_threshold(net, flags.threshold)
-    check_level(net, flags.level)
+    if flags.level is not None:
+        known_at(net.conformal, flags.level)
     if flags.flag:
         check_profiles(net, flags.model)
 
@@ -323,7 +324,7 @@ def export_command(flags) -> None:
         raise UsageError(f"--threshold {flags.threshold}: is not for --export; {cure}")
     net = load_network(flags)
     start = time.perf_counter()
-    export(net, flags.output)
+    export(net, flags.output, flags.level)
     seconds = time.perf_counter() - start
     size = os.path.getsize(flags.output)
     us_per_row = us_per_row_of(net, flags.output)

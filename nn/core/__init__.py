@@ -15,8 +15,8 @@ numbers.
 
 It knows nothing of layers, networks, data sets and files.
 
-Imports: utils, nn_aux, settings. Imported by: data, backends, nn, matrix, test, train,
-pages, study, commands.
+Imports: utils, nn_aux, settings. Imported by: data, files, backends, nn, matrix, test,
+train, pages, study, commands.
 """
 
 from __future__ import annotations

@@ -85,6 +85,20 @@ def place_of(levels: Sequence[float], level: float) -> int:
     return place
 
 
+def known_at(
+    known: Intervals | ClassSets | None, level: float
+) -> Intervals | ClassSets:
+    """Return what a model knows. Raises UsageError where that is nothing, and for a
+    level that it does not have."""
+    if known is None:
+        raise UsageError(
+            "--level: the model does not know how sure it is: fewer than 30 rows judged it (--folds or --validation"
+            " give such rows), or it was trained before models kept it; train again"
+        )
+    place_of(known.levels, level)
+    return known
+
+
 # ---------------------------------------------------------------- intervals
 
 
@@ -300,6 +314,13 @@ class ClassSets(NamedTuple):
         found = scores >= self.least_at(place_of(self.levels, level))
         found[np.arange(len(scores)), scores.argmax(axis=1)] = True
         return found
+
+    def named(self, scores: np.ndarray, level: float, names: Sequence) -> list[list]:
+        """Return the classes of the set of each row, by their names."""
+        return [
+            [names[number] for number in np.flatnonzero(row)]
+            for row in self.sets(scores, level)
+        ]
 
     def judged(self, truth: np.ndarray, scores: np.ndarray, level: float):
         """Return (whether the true class of each row is in its set, how many are), both

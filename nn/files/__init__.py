@@ -12,6 +12,6 @@
 
 None of these files knows a Network: they take and give arrays, dictionaries and layers.
 
-Imports: utils, nn_aux, layers, settings, data. Imported by: nn, test, train,
+Imports: utils, nn_aux, layers, settings, core, data. Imported by: nn, test, train,
 terminal, commands.
 """

@@ -180,7 +180,7 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
     blocks = BLOCKS_OF_TASK[net.task](net, result, truth, scores, weights, **of_folds)
     page.sections["Result"] = [*_metrics(result, has_intervals), *blocks]
     if found is not None:
-        text = figures.sureness_text(result)
+        text = figures.sureness_text(result, figure_text)
         page.answer.append(f"{text[0].upper()}{text[1:]}.")
         tables = sureness(net, found, scores, weights)
         page.sections["How sure it is"] = tables

@@ -402,9 +402,9 @@ def _fifths(
         counts = None if weights is None else weights[rows]
         part = Held(level, are_held[rows, target], widths[rows, target])
         figures = part.figures(counts)
-        held = rate_text(figures["coverage"])
+        held = f"{100 * figures['coverage']:.1f} %"
         count = count_text(errors.row_count(weights, rows))
-        lines.append([ends, count, held, number_text(figures["width"])])
+        lines.append([ends, count, held, figure_text(figures["width"])])
     return lines
 
 

@@ -373,10 +373,10 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "level",
-            "Of the intervals, or sets of classes, that --predict adds and --test judges (0.9).",
+            "Of the intervals, or sets of classes, that --predict and --export add, --test judges (0.9).",
             LEVEL,
             "SHARE",
-            modes=frozenset({"test", "predict"}),
+            modes=frozenset({"test", "predict", "export"}),
         ),
         Flag(
             "output",

@@ -142,9 +142,9 @@ def metric_lines(result: dict, numbers: Callable = number_text) -> list[list[str
     return lines
 
 
-def sureness_text(result: dict) -> str:
+def sureness_text(result: dict, shown: Callable = number_text) -> str:
     """Return what the intervals of a test's predictions, or their sets of classes, hold
-    beside what was asked; empty where a model has none."""
+    beside what was asked; empty where a model has none. shown: writes a width."""
     if "level" not in result:
         return ""
     what = "sets of classes"
@@ -152,8 +152,8 @@ def sureness_text(result: dict) -> str:
     if "rmse" in result:
         what = "intervals"
         size = "width"
-    held = f"hold {rate_text(result['coverage'])} of the rows"
-    width = number_text(result["width"])
+    held = f"hold {100 * result['coverage']:.1f} % of the rows"
+    width = shown(result["width"])
     return f"{what} of level {result['level']:g} {held}, their mean {size} is {width}"
 
 

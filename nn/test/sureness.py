@@ -4,14 +4,12 @@ classes, and how many rows they hold."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..core.conformal import USUAL_LEVEL, ClassSets, Intervals, place_of
+from ..core.conformal import USUAL_LEVEL, ClassSets, Intervals, known_at
 from ..nn_aux import ACTIVATIONS
-from ..utils import UsageError
 
 
 def conformal_of(
@@ -41,32 +39,6 @@ def bounds_of(net) -> list[list[float | None]]:
     return [
         [end if math.isfinite(end) else None for end in both]
         for both in np.stack([low, high], axis=1).tolist()
-    ]
-
-
-def known_of(net) -> Intervals | ClassSets:
-    """Return how sure predictions of a network are. Raises UsageError for one that does
-    not know it."""
-    if net.conformal is None:
-        raise UsageError(
-            "--level: the model does not know how sure it is: fewer than 30 rows judged it (--folds or --validation"
-            " give such rows), or it was trained before models kept it; train again"
-        )
-    return net.conformal
-
-
-def check_level(net, level: float | None) -> None:
-    """Raise UsageError for a level that a network's intervals or sets do not have; None
-    is asked of none."""
-    if level is not None:
-        place_of(known_of(net).levels, level)
-
-
-def sets_of(net, scores: np.ndarray, level: float, names: Sequence) -> list[list]:
-    """Return the classes of the set of each row, by their names."""
-    return [
-        [names[number] for number in np.flatnonzero(row)]
-        for row in known_of(net).sets(scores, level)
     ]
 
 
@@ -100,11 +72,20 @@ class Held(NamedTuple):
 def held(net, truth, scores, level: float | None = None) -> Held | None:
     """Return what a network's intervals or sets hold; None without any, unless a level
     is asked for. level: None takes the usual one, or the highest below it."""
-    if level is None and getattr(net, "conformal", None) is None:
+    level = level_of(net, level)
+    if level is None:
         return None
-    known = known_of(net)
-    level = level or min(USUAL_LEVEL, known.levels[-1])
+    known = known_at(net.conformal, level)
     return Held(level, *known.judged(truth, scores, level))
+
+
+def level_of(net, level: float | None) -> float | None:
+    """Return the level that is asked for; without one the usual, or the highest below
+    it, None of a network that has none."""
+    known = getattr(net, "conformal", None)
+    if level is not None or known is None:
+        return level
+    return min(USUAL_LEVEL, known.levels[-1])
 
 
 def held_by_others(
@@ -116,9 +97,10 @@ def held_by_others(
     rows: (truth, scores, weights or None) of rows that folds judge; of_row (rows,),
     groups (rows,): the fold and the group of each.
     """
-    if level is None and net.conformal is None:
+    level = level_of(net, level)
+    if level is None:
         return None
-    level = level or min(USUAL_LEVEL, known_of(net).levels[-1])
+    known_at(net.conformal, level)
     parts = [*rows, groups]
     width = net.outputs if net.task == "regression" else 1
     both = np.empty((2, len(of_row), width))

@@ -8,6 +8,7 @@ from html import escape
 
 import numpy as np
 
+from ..core.conformal import known_at
 from ..core.metrics import decide
 from ..data.column import labels_of
 from ..data.dataset import Dataset
@@ -31,7 +32,6 @@ from ..test.out_of_fold import (
     unseen_parts,
 )
 from ..test.shapley import Explanation, explain
-from ..test.sureness import check_level, sets_of
 from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .asked import effort_for, reason_against, training_for
@@ -190,9 +190,10 @@ class Model:
         """Write the model file, which is replaced whole or not at all."""
         self.network.export(path)
 
-    def export(self, path) -> None:
-        """Write the model for other programs: ONNX (.onnx) or C (.c)."""
-        export(self.network, path)
+    def export(self, path, level: float | None = None) -> None:
+        """Write the model for other programs: ONNX (.onnx) or C (.c). level: of the
+        intervals, or sets of classes, that an ONNX file has; a C file has all."""
+        export(self.network, path, level)
 
     @property
     def members(self) -> list[Network]:
@@ -250,7 +251,7 @@ class Model:
         names: Sequence = range(max(2, net.outputs))
         if net.classes is not None:
             names = labels_of(net.classes, net.label_type)
-        return sets_of(net, outputs, level, names)
+        return net.conformal.named(outputs, level, names)
 
     def _sure_outputs(self, method: str, rows, level, of_values: bool) -> np.ndarray:
         """Return the outputs for rows, once a level is checked, and whether the task is
@@ -259,7 +260,7 @@ class Model:
         if (net.task == "regression") != of_values:
             other = "predict_set" if of_values else "predict_interval"
             raise UsageError(f"{method}: the task is {net.task}; use {other}")
-        check_level(net, BY_NAME["level"].check(level))
+        known_at(net.conformal, BY_NAME["level"].check(level))
         return net.predict(rows)
 
     def test(self, data, **settings) -> dict:

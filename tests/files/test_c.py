@@ -311,7 +311,7 @@ def test_two_models_in_one_program(folder):
     functions = re.findall(
         r"^(?:int|const char \*)\s*(nn_\w+)\(.*;$", CODE.read_text(), re.M
     )
-    assert len(functions) == 5
+    assert len(functions) == 7
     for name in ("a", "b"):
         renamed = [f"-D{function}={name}{function[2:]}" for function in functions]
         net = network("2,3,1", dtype="float64", seed=ord(name))

@@ -164,6 +164,14 @@ class Library:
             assert not code
         return np.array([out for _, out in answers])
 
+    def call(self, name: str, *arguments) -> int:
+        """Return what a function returns; arrays are given as pointers."""
+        pointers = [
+            ctypes.c_void_p(one.ctypes.data) if isinstance(one, np.ndarray) else one
+            for one in arguments
+        ]
+        return getattr(self._library, name)(*pointers)
+
     def code(self, column: int, word: str) -> int:
         """Return nn_code."""
         return self._library.nn_code(column, word.encode())

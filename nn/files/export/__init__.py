@@ -7,6 +7,7 @@
                      to values; layers as operators
     onnx_graph.py    Graph: constants and operators of a graph
     onnx_members.py  the dense networks of an ensemble as batched products
+    onnx_sureness.py the ends of intervals of values, or sets of classes, of a level
     onnx_inputs.py   raw columns -> what the first layer gets: scaled numbers, codes
     c_file.py        .c: one file of C99 for the same, its comment in front, and layers
                      as structs
@@ -19,5 +20,5 @@
 A network is given whole (nn.Network); only its parameters, layers and facts are read,
 and no engine is made.
 
-Imports: utils, nn_aux, layers, data. Imported by: test, train, commands.
+Imports: utils, nn_aux, layers, core, data. Imported by: test, train, commands.
 """

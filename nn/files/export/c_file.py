@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...core.conformal import ClassSets, Intervals
 from ...data.calendar import DATE_PARTS
 from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
@@ -163,6 +164,8 @@ class _File:
             ),
             "WAVES": any(column.waves for column in columns),
             "IMAGES": {kind for kind, _, _, _ in layers} & set(C_IMAGE_LAYERS),
+            "INTERVALS": isinstance(net.conformal, Intervals),
+            "SETS": isinstance(net.conformal, ClassSets),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),
             **{
                 name.upper(): name.upper() in functions
@@ -273,6 +276,7 @@ class _File:
             names = [name.encode() for name in class_names(net)]
         constants.words("class_names", names or [b""])
         constants.structs("network", "networks", rows)
+        add_sureness(constants, net)
 
     def _network(self, number: int, inputs: c_inputs.Inputs) -> list[str]:
         """Add the constants of a member; return the fields of its struct."""
@@ -446,6 +450,54 @@ class _File:
                 "largest weight of their input; products are floats, of which the sums of some are added as doubles.",
             ]
         return [*lines, "An int has 32 bits or more. -ffast-math is refused."]
+
+
+# ---- how sure predictions are
+
+
+def add_sureness(constants: Constants, net) -> None:
+    """Add an array of how sure each value is, or that a row is of each class."""
+    known = net.conformal
+    if known is None:
+        rows = [_sureness()]
+    elif isinstance(known, Intervals):
+        level = constants.array("levels", known.levels, "double")
+        rows = [
+            _sureness(
+                levels=len(known.levels),
+                points=len(target.at),
+                level=level,
+                **{
+                    name: constants.array(
+                        f"{name}_{k}", getattr(target, name), "double"
+                    )
+                    for name in ("at", "scale", "low", "high")
+                },
+                limits=target.limits,
+            )
+            for k, target in enumerate(known.targets)
+        ]
+    else:
+        level = constants.array("levels", known.levels, "double")
+        least = [
+            constants.array(f"least_scores_{k}", scores, "double")
+            for k, scores in enumerate(known.least)
+        ]
+        rows = [
+            _sureness(levels=len(known.levels), level=level, least_score=least[place])
+            for place in known.of_class
+        ]
+    constants.structs("sureness", "sure_of", rows)
+
+
+def _sureness(
+    levels=0, points=0, limits=(0.0, 0.0), least_score="NULL", **arrays
+) -> list[str]:
+    """Return the fields of a struct of sureness; arrays: the names of those that it
+    has."""
+    names = ("level", "at", "scale", "low", "high")
+    pointers = [arrays.get(name, "NULL") for name in names]
+    return [str(levels), str(points), *pointers, *map(repr, limits), least_score]
 
 
 # ---- the layers of a network as an array of C structs, with their weights, and the

@@ -15,6 +15,7 @@ _C_SIZES = {
     "row_input": 88,
     "vocabulary": 16,
     "network": 88,
+    "sureness": 72,
 }
 
 

@@ -16,6 +16,8 @@
 #define HAS_WAVES 1
 #define HAS_IMAGES 1
 #define HAS_TEMPERATURE 1
+#define HAS_INTERVALS 0
+#define HAS_SETS 1
 #define HAS_SIGMOID 1
 #define HAS_TANH 1
 #define HAS_RELU 1
@@ -39,6 +41,12 @@ static const char *const gaps[2] = {"", "NA"};
 static const char *const words_1[2] = {"blue", "red"};
 static const vocabulary vocabularies[2] = {{NULL, 0, 0}, {words_1, 2, 0}};
 static const char *const class_names[2] = {"no", "yes"};
+
+static const double levels[2] = {0.8, 0.9}, least_scores[2] = {0.4, 0.2};
+static const sureness sure_of[2] = {
+    {2, 0, levels, NULL, NULL, NULL, NULL, 0.0, 0.0, least_scores},
+    {2, 0, levels, NULL, NULL, NULL, NULL, 0.0, 0.0, least_scores},
+};
 
 static const nn_slot slots_1[4] = {0, 1, 2, 2};
 static const row_input inputs[2] = {

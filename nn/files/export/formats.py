@@ -31,9 +31,12 @@ def writer_of(path: str | os.PathLike) -> Callable:
     return EXPORTERS[suffix]
 
 
-def export(net, path: str | os.PathLike) -> None:
+def export(net, path: str | os.PathLike, level: float | None = None) -> None:
     """Write a network for other programs, replacing `path` only once the new file is
     complete.
+
+    level: of the intervals of values, or sets of classes, that an ONNX file has; None:
+    of none. A C file has all levels.
 
     Raises UsageError for a network that the format cannot hold, an unknown suffix or a
     missing package, OutputError.
@@ -41,7 +44,14 @@ def export(net, path: str | os.PathLike) -> None:
     write = writer_of(path)
     check_writable(path)
     check_columns(net, path)
-    write(net, path)
+    if level is None:
+        write(net, path)
+        return
+    if write is save_c:
+        raise UsageError(
+            f"--level {level:g}: is not for {path}, whose nn_interval and nn_set take one; leave it out"
+        )
+    save_onnx(net, path, level)
 
 
 def us_per_row_of(net, path: str | os.PathLike) -> float | None:

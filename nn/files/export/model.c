@@ -22,6 +22,14 @@ int nn_class(const nn_output *out);
 /* Returns the name of a class, NULL if there is none of this number. */
 const char *nn_class_name(int number);
 
+/* Gives the interval of each value of out (NN_OUTPUTS ends): at a level of 0.9 nine of ten new rows
+ * lie in theirs. Returns 0, or -1 if the model knows none, or none of so high a level. */
+int nn_interval(const nn_output *out, double level, double *low, double *high);
+
+/* in (NN_CLASSES) = 1 for each class of the set of this level, in which nine of ten new rows have
+ * theirs at 0.9, else 0. Returns what nn_interval does. */
+int nn_set(const nn_output *out, double level, int *in);
+
 /* Returns what stands for a word in a row, or -1 if the column, counted from 0, does not hold
  * words. Gaps have a code, and so have words that training has not seen. */
 int nn_code(int column, const char *word);
@@ -100,6 +108,17 @@ typedef struct {
     const layer *layers;
     int input_count, layer_count;
 } network;
+
+/* How sure a value is, or that a row is of a class. */
+typedef struct {
+    int levels, points;                         /* of the arrays; 0: nothing is known */
+    const double *level;                        /* ascending */
+    /* of a value: the size of residuals at some predictions, straight lines between; of each level
+     * the lowest and the highest one, in units of that size; what no value leaves */
+    const double *at, *scale, *low, *high;
+    double least, most;
+    const double *least_score;                  /* of a class: of each level, to be in the set */
+} sureness;
 
 /* A row of either type. */
 typedef struct {
@@ -630,6 +649,71 @@ int nn_class(const nn_output *out)
 
 const char *nn_class_name(int number)
 { return number >= 0 && number < NN_CLASSES ? class_names[number] : NULL; }
+
+/* ---- sureness ---- */
+
+/* Returns which level stands for one that is asked: the least that is no lower. */
+static int place_of(double level)
+{
+    const double rounding = 1e-9;
+    int place = 0;
+    while (place < sure_of[0].levels && !(sure_of[0].level[place] >= level - rounding))
+        place++;
+    return place;
+}
+
+static double scale_at(const sureness *known, double value)
+{
+    const double *at = known->at, *scale = known->scale;
+    int next = 0;
+    while (next < known->points && at[next] <= value)
+        next++;
+    if (next == 0)
+        return scale[0];
+    if (next == known->points)
+        return scale[next - 1];
+    const double slope = (scale[next] - scale[next - 1]) / (at[next] - at[next - 1]);
+    return slope * (value - at[next - 1]) + scale[next - 1];
+}
+
+static double within(const sureness *known, double value)
+{ return value < known->least ? known->least : value > known->most ? known->most : value; }
+
+int nn_interval(const nn_output *out, double level, double *low, double *high)
+{
+    const int place = place_of(level);
+    if (!HAS_INTERVALS || place == sure_of[0].levels)
+        return -1;
+    for (int k = 0; k < NN_OUTPUTS; k++) {
+        const sureness *known = &sure_of[k];
+        const double value = out[k], scale = scale_at(known, value);
+        low[k] = within(known, value + scale * known->low[place]);
+        high[k] = within(known, value + scale * known->high[place]);
+    }
+    return 0;
+}
+
+static double score_of(const nn_output *out, int number)
+{
+    if (NN_OUTPUTS > 1)
+        return out[number];
+    return number ? (double)out[0] : 1 - (double)out[0];
+}
+
+int nn_set(const nn_output *out, double level, int *in)
+{
+    const int place = place_of(level);
+    int best = 0;
+    if (!HAS_SETS || place == sure_of[0].levels)
+        return -1;
+    for (int k = 0; k < NN_CLASSES; k++) {
+        in[k] = score_of(out, k) >= sure_of[k].least_score[place];
+        if (score_of(out, k) > score_of(out, best))
+            best = k;
+    }
+    in[best] = 1;
+    return 0;
+}
 
 /* ---- words ---- */
 

@@ -36,6 +36,7 @@ from .onnx_members import (
     inputs_shape,
     shape_of,
 )
+from .onnx_sureness import sureness_of
 
 LARGEST_FILE = 2**31  # bytes of a protobuf message
 # outputs
@@ -47,15 +48,16 @@ VALUES_NODE = "values"
 _ONNX_FACTS = ("task", "classes", "columns", "targets", "threshold")
 
 
-def save_onnx(net, path: str | os.PathLike) -> None:
+def save_onnx(net, path: str | os.PathLike, level: float | None = None) -> None:
     """Write a network (nn.Network) as an ONNX file, replaced whole or not at all.
+    level: of the intervals of values, or sets of classes, that it has; None: of none.
 
     Raises UsageError for a network that it cannot hold, or where the package onnx is
     missing; OutputError.
     """
     onnx = onnx_package()
     _check(net, path)
-    model = onnx_model(net)
+    model = onnx_model(net, level)
     content = _checked_bytes(onnx, model)
     with atomic_file(path) as file:
         file.write(content)
@@ -87,12 +89,13 @@ def _check(net, path) -> None:
         )
 
 
-def onnx_model(net):
+def onnx_model(net, level: float | None = None):
     """Return the ModelProto of a network.
 
     Inputs: of a table of plain numbers, whatever the network makes of them, and of
     images `features`, else one for each column, (rows, 1), by its name.
     Outputs: `label` and `probabilities` (rows, classes), or `values` (rows, targets).
+    With a level `set` (rows, classes) too, or `low` and `high` (rows, targets).
     """
     from ... import __version__
 
@@ -106,10 +109,15 @@ def onnx_model(net):
         out = _mean(graph, outs, net)
     else:
         out = _predictions(graph, net.members[0], inputs)
+    sureness = []
+    if level is not None:
+        sureness = sureness_of(graph, net, out, level)
     if net.task == "regression":
         graph.output(inputs.free(VALUES_NODE), out, net.value_dtype, (net.outputs,))
     else:
         _add_classes(graph, net, out, inputs)
+    for name, *facts in sureness:
+        graph.output(inputs.free(name), *facts)
     return graph.model(
         __version__, {name: json.dumps(getattr(net, name)) for name in _ONNX_FACTS}
     )
