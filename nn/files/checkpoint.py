@@ -181,6 +181,14 @@ class Checkpoint:
         # of the last time that the state was to be written
         self.failure: OutputError | None = None
 
+    @classmethod
+    def of(cls, given: str | Checkpoint | None, **settings) -> Checkpoint:
+        """Return the checkpoint that a caller gives, or one of a path; settings: of
+        that."""
+        if isinstance(given, cls):
+            return given
+        return cls(given, **settings)
+
     @property
     def is_used(self) -> bool:
         return self.path is not None or self.source is not None

@@ -104,8 +104,7 @@ def train(
         raise UsageError(
             f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too"
         )
-    if not isinstance(checkpoint, Checkpoint):
-        checkpoint = Checkpoint(checkpoint, **of_checkpoint)
+    checkpoint = Checkpoint.of(checkpoint, **of_checkpoint)
     callbacks = _callbacks(callback)
     plan = plan_of(net, ds, options, of_training, several, rows)
     is_one = plan.flag is None
@@ -115,7 +114,7 @@ def train(
         before = net.row_hashes
     stop = stop or StopRequest()
     try:
-        result = run_plan(plan, callbacks, stop, checkpoint, validation_rows)
+        [result] = run_plan(plan, callbacks, stop, checkpoint, validation_rows)
     except Stopped:
         if is_one:  # what it has learned may be written
             remember(plan, net, before)
@@ -154,15 +153,17 @@ def run_plan(
     stop: StopRequest,
     checkpoint: Checkpoint,
     validation: Dataset | ReadValidation | None,
-) -> dict:
-    """Train the networks of a plan, which become its network; return the figures of
-    `--json`."""
-    beside = (callbacks, stop, checkpoint, validation)
+) -> list[dict]:
+    """Train the networks of a plan; return the figures of `--json`, of each network, or
+    of the one that they become."""
     with beside_checkpoint(checkpoint.path), _devices_of(plan) as apart, _room(plan):
-        if apart is None:
-            return _trained_alone(Run(plan, *beside))
-        plan.check_free_memory()
-        return _trained_together(Run(plan, *beside, apart))
+        if plan.is_combined:
+            plan.check_free_memory()
+        run = Run(plan, callbacks, stop, checkpoint, validation, apart)
+        run.begin()
+        if plan.is_combined:
+            return [_trained_together(run)]
+        return _trained_each(run)
 
 
 @contextlib.contextmanager
@@ -185,20 +186,31 @@ def _room(plan: Plan) -> AbstractContextManager:
     return records.within(make_room(plan.net, plan.ds, plan.training_bytes()))
 
 
-def _trained_alone(run: Run) -> dict:
-    """Train the one network of a run; return its figures."""
-    run.begin()
-    [member] = run.members
-    check_decision(member.net, member.options, member.rows.is_validated)
-    run.resume(member.net.config)
-    run.run()
-    return figures_of_one(member)
+def _trained_each(run: Run) -> list[dict]:
+    """Train the networks of a run; return the figures of each, of one whose loss is no
+    number why. Raises NotFinite for a network alone."""
+    for member in run.members:
+        check_decision(member.net, member.options, member.rows.is_validated)
+    configs = [member.net.config for member in run.members]
+    is_alone = run.plan.flag is None
+    if is_alone:
+        run.resume(configs[0])
+    else:
+        run.resume({"networks": len(configs), "settings": configs})
+    try:
+        run.run()
+    except NotFinite:  # of all networks
+        if is_alone:
+            raise
+    return [
+        {"failed": str(member.failed)} if member.failed else figures_of_one(member)
+        for member in run.members
+    ]
 
 
 def _trained_together(run: Run) -> dict:
     """Train the networks of a run, which become one; return its figures."""
     plan = run.plan
-    run.begin()
     config = {**config_of(plan.net, plan.ds, plan.options), **plan.config}
     combined = Combined(plan, run, config)
     is_validated = bool(plan.folds) or run.members[0].rows.is_validated
@@ -297,44 +309,24 @@ def train_many(
     plan = plan_listed(
         ds, [{"validation": named, **shared, **own} for own in settings], engine
     )
-    if not isinstance(checkpoint, Checkpoint):
-        checkpoint = Checkpoint(checkpoint)
+    checkpoint = Checkpoint.of(checkpoint)
     callbacks = _callbacks(callback)
-    with (
-        beside_checkpoint(checkpoint.path),
-        _devices_of(plan) as apart,
-        _room(plan),
-    ):
-        run = Run(
-            plan, callbacks, stop or StopRequest(), checkpoint, validation_rows, apart
-        )
-        run.begin()
-        for member in run.members:
-            check_decision(member.net, member.options, member.rows.is_validated)
-        run.resume(
-            {
-                "networks": len(run.members),
-                "settings": [member.net.config for member in run.members],
-            }
-        )
-        with contextlib.suppress(NotFinite):  # of all networks
-            run.run()
+    stop = stop or StopRequest()
+    results = run_plan(plan, callbacks, stop, checkpoint, validation_rows)
     # the first network that was trained on the same rows
     first_with: dict[tuple, Network] = {}
-    pairs = []
-    for member in run.members:
-        if member.failed:
-            pairs.append((member.net, {"failed": str(member.failed)}))
+    pairs = [
+        (trial.net, result) for trial, result in zip(plan.trials, results, strict=True)
+    ]
+    for trial, (net, result) in zip(plan.trials, pairs, strict=True):
+        split = trial.options.holdout, trial.options.seed_of_split(net.seed)
+        if "failed" in result:
             continue
-        net = member.net
-        split = member.options.holdout, member.options.seed_of_split(net.seed)
         first = first_with.setdefault(split, net)
         if first is net:
-            own = member.trial.prepared.split
-            remember(replace(plan, split=own), net)
+            remember(replace(plan, split=trial.prepared.split), net)
         else:
             facts = {"row_hashes": first.row_hashes, "profiles": first.profiles}
             net.facts = replace(net.facts, **facts)
             net.background = first.background
-        pairs.append((net, figures_of_one(member)))
     return _written(pairs, callbacks, checkpoint)

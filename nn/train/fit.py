@@ -78,10 +78,7 @@ def fit(
     chosen_by = effort_for(
         effort, [name for name, value in asked.items() if value is not False]
     )
-    if isinstance(checkpoint, Checkpoint):
-        saving = checkpoint
-    else:
-        saving = Checkpoint(checkpoint, **of_checkpoint)
+    saving = Checkpoint.of(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
     if isinstance(data, Dataset):
         ds = data

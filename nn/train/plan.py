@@ -40,6 +40,7 @@ from .rows import row_settings
 from .search import check_choice
 from .vary import DRAWN_SETTINGS, Variation, layers_with
 
+LISTED = "train_many"  # what asks for networks that stay apart
 NETWORK_SETTINGS = ("layers", "activation", "loss", "init", "seed")
 
 
@@ -80,6 +81,11 @@ class Plan:
     facts: dict | None = None
     folds: Sequence[Fold] = ()
     variation: Variation | None = None
+
+    @property
+    def is_combined(self) -> bool:
+        """Return whether the trainings make one network of several."""
+        return self.flag not in (None, LISTED)
 
     @property
     def known_rows(self) -> np.ndarray:
@@ -375,6 +381,5 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
         first.options,
         first.prepared.split,
         trials,
-        {},
-        "train_many",
+        flag=LISTED,
     )
