@@ -245,16 +245,13 @@ def tell(figures: dict, ds: Dataset, reference: bool = False) -> None:
     and what to do. reference: it was the original program's."""
     if figures["learned"] is not False or cluster.current().rank:
         return
-    if figures["val_loss"]:
-        kind = "held-out"
-    else:
-        kind = "training"
+    kind = "training"
     if "monitor" in figures:
         kind = "validation"
     elif "folds" in figures:
         kind = "out-of-fold"
-    else:
-        kind = kind
+    elif figures["val_loss"]:
+        kind = "held-out"
     cause = "its training got nowhere: try another --learning_rate or --seed, more --epochs or --activation silu"
     if "effort" in figures:
         kind = "out-of-fold"

@@ -8,15 +8,18 @@ import subprocess
 import sys
 from dataclasses import fields
 
+import numpy as np
 import pytest
 from support.command_line import ONE, environment, run, succeed
 
 import nn
 from nn import nn_aux
+from nn.backends.engine import EpochSettings
 from nn.data.dataset import Choices
 from nn.settings import flags
 from nn.settings.values import BYTES, NUMBER_EMBEDDING, VALIDATION
 from nn.terminal import help, parser
+from nn.train.options import options_of
 from nn.utils import UsageError
 
 
@@ -345,3 +348,36 @@ def test_a_share_of_validation_rows_is_above_0_and_below_1():
             match=f"--validation {text}: expected a share above 0 and below 1, or a file",
         ):
             VALIDATION("--validation", text)
+
+
+# fields of EpochSettings that follow from several settings, or from the epoch
+FOLLOWING = {"batch", "rates", "seed"}
+ON_THE_WAY = ("call", "member", "run", "engines")
+OTHER_THAN_USUAL = {
+    "optimizer": "sgd",
+    "momentum": 0.5,
+    "betas": (0.8, 0.9),
+    "epsilon": 0.25,
+    "weight_decay": 0.125,
+    "augment": "shift",
+}
+
+
+def test_a_setting_that_reaches_the_kernels_is_a_flag_and_a_field_of_its_name():
+    """Between the two nobody names it."""
+    names = [field.name for field in fields(EpochSettings)]
+    assert {*names} - FOLLOWING == OTHER_THAN_USUAL.keys()
+    rng = np.random.default_rng(0)
+    images = nn.Dataset(rng.random((4, 1, 2, 2)), np.arange(4) % 2, "binary")
+    net = nn.Network("1x2x2,1", "binary")
+    for name, value in OTHER_THAN_USUAL.items():
+        given = {name: value}
+        if name == "momentum":
+            given["optimizer"] = "sgd"
+        settings = options_of(net, images, given).epoch_settings(seed=0, epoch=0)
+        assert getattr(settings, name) == value
+        assert getattr(options_of(net, images, {}), name) != value
+    for name in ON_THE_WAY:
+        module = importlib.import_module(f"nn.train.{name}")
+        words = {*re.findall(r"\w+", inspect.getsource(module))}
+        assert words.isdisjoint(OTHER_THAN_USUAL), name

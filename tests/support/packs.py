@@ -69,7 +69,11 @@ def check_alone(task, net, told, *given, **flags):
         assert member.seed == own["seed"]
         net_alone = alone(task, member.seed, own["settings"], *given, **flags)
         facts = net_alone.metadata()
-        for name in ("row_hashes", "profiles"):  # members have these in common
+        for name in (
+            "row_hashes",
+            "profiles",
+            "conformal",
+        ):  # members have these in common
             facts.pop(name, None)
         assert np.array_equal(vector(member), vector(net_alone))
         assert member.metadata() == facts
