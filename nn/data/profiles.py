@@ -19,9 +19,11 @@ from ..core.weighted import distinct_counts
 from .column import Column
 from .dataset import TableRows
 from .encoders import ColumnEncoder
+from .kinds import least_rows
 
 CELLS = 10  # of numbers
 COMMONEST = 16  # words that have a cell each
+LEAST_NAMED_ROWS = 20  # of each, where there are more words
 LONGEST_WORD = 64  # characters of such a word
 PROFILED_ROWS = 1 << 17  # of which counts are taken
 _COUNTED_VALUES = 1 << 22  # of all columns together
@@ -133,6 +135,7 @@ def profile_of(fields: Fields, step: int = 1) -> dict:
     sample = fields._replace(values=fields.values[::step])
     if fields.words is not None:
         profile = {"kind": WORDS, "words": _commonest(sample)}
+        sample = _with_few_as_rare(sample)
     else:
         profile = _axis(fields, sample.values)
     return {**profile, "counts": counts_of(sample, profile).tolist()}
@@ -182,17 +185,38 @@ def _runs(values: np.ndarray) -> bool:
     return True
 
 
+def _rows_of_words(fields: Fields) -> np.ndarray:
+    """Return the rows of each word of a column, (words,)."""
+    return np.bincount(fields.values + 1, minlength=len(fields.words) + 1)[1:]
+
+
 def _commonest(fields: Fields) -> list[str]:
     """Return the commonest of the words that training tells apart, those of most rows
-    first."""
-    rows = np.bincount(fields.values + 1, minlength=len(fields.words) + 1)[1:]
-    known = _are_known(fields)
+    first. Where there are more than are kept each has LEAST_NAMED_ROWS: of words alike
+    those of most rows have more than their share."""
+    rows = np.where(_are_known(fields), _rows_of_words(fields), 0)
+    least = 1
+    if np.count_nonzero(rows) > COMMONEST:
+        least = LEAST_NAMED_ROWS
     words = []
     for code in np.argsort(-rows, kind="stable")[: 2 * COMMONEST].tolist():
         word = fields.words[code]
-        if rows[code] and known[code] and len(word) <= LONGEST_WORD:
+        if rows[code] >= least and len(word) <= LONGEST_WORD:
             words.append(word)
     return words[:COMMONEST]
+
+
+def _with_few_as_rare(fields: Fields) -> Fields:
+    """Return fields whose words of few rows are rare ones. That they just have enough
+    rows to be told apart is chance, which other rows do not repeat."""
+    rows = _rows_of_words(fields)
+    few = 2 * least_rows(rows[rows > 0])
+    known = {
+        word
+        for word, count in zip(fields.words, rows.tolist(), strict=True)
+        if count > few and word in fields.known
+    }
+    return fields._replace(known=known)
 
 
 def _are_known(fields: Fields) -> np.ndarray:

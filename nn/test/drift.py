@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.metrics import decide
-from ..core.two_samples import merged, p_of_same
+from ..core.two_samples import compared
 from ..data import profiles
 from ..data.dataset import Dataset, as_read_by
 from ..data.given_rows import read_rows
@@ -52,7 +52,8 @@ class Far(NamedTuple):
 class ColumnDrift:
     """How a column, or the predictions, differ from those of training.
 
-    counts (2, cells): rows of training and at hand in the cells that labels name. p:
+    counts (2, cells): rows of training and at hand in the cells that labels name, of
+    which inner are pieces of the range, or words that are named. p:
     that of the test of both samples; difference: the largest between the shares of a
     cell. is_apart: dates and running numbers, which are no drift.
     """
@@ -60,23 +61,19 @@ class ColumnDrift:
     name: str
     labels: Sequence[str]
     counts: np.ndarray
-    reach: str  # of training, what a text says beside a value outside
+    inner: slice
+    reach: str = ""  # of training, what a text says beside a value outside
     is_apart: bool = False
     p: float = field(init=False)
     difference: float = field(init=False)
 
     def __post_init__(self):
-        cells = merged(self._in_order())
-        self.p = p_of_same(cells)
-        shares = cells / np.maximum(1, cells.sum(axis=1))[:, None]
-        self.difference = float(np.abs(np.diff(shares, axis=0)).max())
-
-    def _in_order(self) -> np.ndarray:
-        """Return the cells as they are merged: numbers by size, words by rows."""
-        if self.reach:
-            return self.counts
-        order = np.argsort(-self.counts.sum(axis=0), kind="stable")
-        return self.counts[:, order]
+        inner = self.counts[:, self.inner]
+        if not self.reach:  # words are neighbours by their rows
+            order = np.argsort(-inner.sum(axis=0), kind="stable")
+            inner = inner[:, order]
+        apart = np.delete(self.counts, self.inner, axis=1)
+        self.p, self.difference = compared(inner, apart)
 
     @property
     def shares(self) -> np.ndarray:
@@ -229,17 +226,22 @@ def _of_column(name: str, fields: Fields, profile: dict) -> ColumnDrift:
     """Return how the fields of a column differ from its profile."""
     counts = np.array([profile["counts"], profiles.counts_of(fields, profile)])
     if fields.words is not None:
-        words = list(map(_quoted, profile["words"]))
-        labels = ["missing", *words, "other words", f"{_newness(profile)} words"]
-        return ColumnDrift(name, labels, counts, "")
+        labels = ["missing", *map(_quoted, profile["words"]), "other words"]
+        if _has_many_rare(profile):
+            counts = np.hstack([counts[:, :-2], counts[:, -2:].sum(axis=1)[:, None]])
+        else:
+            labels.append(f"{_newness(profile)} words")
+        return ColumnDrift(name, labels, counts, slice(1, 1 + len(profile["words"])))
     is_apart = profile["kind"] in (profiles.DATE, profiles.RUNNING)
+    inner = slice(2, profiles.above_cell(profile))
     if profile["low"] is None:
-        return ColumnDrift(name, ["missing", "", "", "numbers"], counts, "", is_apart)
+        labels = ["missing", "", "", "numbers"]
+        return ColumnDrift(name, labels, counts, inner, "", is_apart)
     edges = [profile["low"], *profile["edges"], profile["high"]]
     texts = _texts_of(edges, profile["kind"])
     pieces = [f"from {low} to {high}" for low, high in pairwise(texts)]
     labels = ["missing", f"below {texts[0]}", *pieces, f"above {texts[-1]}"]
-    return ColumnDrift(name, labels, counts, _reach_of(profile), is_apart)
+    return ColumnDrift(name, labels, counts, inner, _reach_of(profile), is_apart)
 
 
 def _texts_of(values: Sequence[float], kind: str) -> list[str]:
@@ -320,12 +322,18 @@ def _reasons(fields: Fields, profile: dict) -> Iterator[tuple[int, str]]:
         widths = {profiles.RUNNING: np.inf, profiles.DATE: 1.0}
         for row in _rows_outside(fields, profile, widths.get(profile["kind"], 0.0)):
             yield row, _outside(fields, profile, row)
-    elif counts[-1] <= MOST_RARE * sum(counts):
+    elif not _has_many_rare(profile):
         for row in np.flatnonzero(profiles.are_unknown(fields)).tolist():
             yield (
                 row,
                 f"{_quoted(fields.words[fields.values[row]])} {_newness(profile)}",
             )
+
+
+def _has_many_rare(profile: dict) -> bool:
+    """Return whether so large a share of a column's words were rare in training that
+    rare and unseen ones say nothing."""
+    return profile["counts"][-1] > MOST_RARE * sum(profile["counts"])
 
 
 def _newness(profile: dict) -> str:

@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from nn.core.two_samples import chi_square_tail, merged, p_of_same
+from nn.core.two_samples import (
+    binomial_tail,
+    chi_square_tail,
+    compared,
+    merged,
+    p_of_same,
+)
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -80,3 +86,42 @@ def test_samples_of_two_distributions_differ():
     assert p_of_same(merged(np.array([a, [13, 12, 12, 13]]))) > 0.9
     # a cell that is new is merged with its neighbours
     assert merged(np.array([[0, 400, 0], [1, 48, 1]])).tolist() == [[400], [50]]
+
+
+@pytest.mark.parametrize("found", [0, 1, 3, 10, 40])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5])
+def test_the_binomial_tail_is_scipys(found, share):
+    for others in (0, 2, 50):
+        expected = 1.0
+        if found > share * (found + others):
+            expected = stats.binom.sf(found - 1, found + others, share)
+        assert binomial_tail(found, others, share) == pytest.approx(expected, rel=1e-9)
+    assert binomial_tail(found, 5, 1.0) == 1.0
+
+
+def test_cells_apart_are_compared_together_and_as_others_where_they_expect_enough():
+    inner = np.array([[100, 200, 300], [20, 50, 30]])
+    apart = np.array([[90, 0, 1], [20, 20, 0]])
+    cells = np.hstack([merged(inner), apart[:, :1]])
+    assert cells.shape == (2, 4)
+    chi_square_p = stats.chi2_contingency(cells, correction=False).pvalue
+    apart_p = stats.binom.sf(39, 131, 140 / 831)
+    assert apart_p < chi_square_p
+    p, difference = compared(inner, apart)
+    assert p == pytest.approx(2 * apart_p, rel=1e-9)
+    shares = np.hstack([cells, [[1], [20]]]) / [[691], [140]]
+    assert difference == pytest.approx(np.abs(shares[0] - shares[1]).max(), rel=1e-12)
+    # what the second sample lacks is seen by chi-square alone
+    apart = np.array([[90, 0, 1], [0, 0, 0]])
+    cells = np.hstack([merged(inner), apart[:, :1]])
+    chi_square_p = stats.chi2_contingency(cells, correction=False).pvalue
+    assert compared(inner, apart)[0] == pytest.approx(2 * chi_square_p, rel=1e-9)
+
+
+def test_what_a_large_sample_never_had_is_found_beside_one_large_cell():
+    inner = np.array([[20_000], [150]])
+    p, difference = compared(inner, np.array([[0, 0], [0, 50]]))
+    assert p < 1e-99 and difference == 0.25
+    assert compared(inner, np.array([[0, 0], [0, 0]])) == (1.0, 0.0)
+    p, difference = compared(np.array([[500], [0]]), np.array([[0], [50]]))
+    assert p < 1e-40 and difference == 1.0

@@ -10,7 +10,7 @@ import pytest
 from support.command_line import run, succeed
 
 import nn
-from nn.core.two_samples import merged, p_of_same
+from nn.core.two_samples import compared
 from nn.test.drift import ColumnDrift, Drift, drift_of, reasons_of
 
 TOWNS = np.array(["Rome", "Oslo", "Bern", "Kyiv"])
@@ -166,27 +166,31 @@ def test_p_and_difference_are_those_of_the_counts():
         "from 3 to 4",
         "above 4",
     ]
-    column = ColumnDrift("a", labels, counts, "1 to 4")
-    assert column.p == p_of_same(merged(counts))
+    column = ColumnDrift("a", labels, counts, slice(2, 5), "1 to 4")
+    expected = compared(counts[:, 2:5], counts[:, [0, 1, 5]])
+    assert (column.p, column.difference) == expected
     assert column.difference == pytest.approx(0.3)
     assert column.text == "a: 30% missing (training: 0%)"
-    words = ColumnDrift(
-        "b", ["missing", '"x"', '"y"', "z"], counts[:, [0, 2, 3, 5]], ""
-    )
-    assert words.p == p_of_same(merged(counts[:, [2, 3, 0, 5]]))
+    counts = np.array([[0, 60, 30, 200, 9], [30, 5, 10, 5, 1]])
+    words = ColumnDrift("b", ["missing", "x", "y", "z", "other"], counts, slice(1, 4))
+    assert words.p == compared(counts[:, [3, 1, 2]], counts[:, [0, 4]])[0]
 
 
 def test_at_most_ten_lines_and_a_count():
     counts = np.array([[0, 0, 100, 0], [0, 0, 0, 100]])
     labels = ["missing", "below 1", "from 1 to 2", "above 2"]
-    columns = [ColumnDrift(f"c{k}", labels, counts, "1 to 2") for k in range(14)]
+    columns = [
+        ColumnDrift(f"c{k}", labels, counts, slice(2, 3), "1 to 2") for k in range(14)
+    ]
     lines = Drift(100, columns, []).lines()
     assert lines[0] == "14 of 14 columns differ from training"
     assert lines[1] == "c0: 100% above 2 (training: 1 to 2)"
     assert len(lines) == 12 and lines[-1] == "and 4 more"
-    same = ColumnDrift("c", labels, np.array([[0, 0, 100, 0], [0, 0, 99, 1]]), "1 to 2")
+    same = ColumnDrift(
+        "c", labels, np.array([[0, 0, 100, 0], [0, 0, 99, 1]]), slice(2, 3), "1 to 2"
+    )
     assert Drift(100, [same], []).lines() == []
-    apart = ColumnDrift("d", labels, counts, "1 to 2", True)
+    apart = ColumnDrift("d", labels, counts, slice(2, 3), "1 to 2", True)
     assert Drift(100, [apart, same], []).lines() == [apart.text]
     both = Drift(100, [apart, columns[0]], [])
     assert both.lines() == [
