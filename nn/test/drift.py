@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.metrics import decide
+from ..core.thresholds import tempered
 from ..core.two_samples import compared
 from ..data import profiles
 from ..data.dataset import Dataset, as_read_by
@@ -25,6 +26,7 @@ from ..data.given_rows import read_rows
 from ..data.loading import load_for
 from ..data.profiles import Fields
 from ..files.export.columns import class_names, output_names
+from ..nn.prediction import mean_of
 from ..nn.trained_rows import encoders_of, known_words
 from ..utils import DataError, axis_texts, cut_line
 from .values import names_of
@@ -267,7 +269,7 @@ def _of_predictions(net, ds: Dataset) -> Iterator[ColumnDrift]:
         return
     few = slice(None, None, profiles.every(ds.rows, 1, DRIFT_PREDICTIONS))
     try:
-        outputs = net.predict(ds.of_rows(few).x)
+        outputs = _predicted_by_folds(net, ds.of_rows(few).x)
     except DataError:  # whoever predicts all rows says why
         return
     crossed = net.crossed.calibrated
@@ -279,12 +281,30 @@ def _of_predictions(net, ds: Dataset) -> Iterator[ColumnDrift]:
             yield _of_column(told, new, profiles.profile_of(usual))
         return
     names = class_names(net)
-    cuts = net.crossed.threshold_of_row, net.threshold
+    thresholds = np.resize(net.crossed.thresholds, len(outputs))
+    cuts = net.crossed.threshold_of_row, thresholds
     usual, new = [
         Fields(profiles.WORDS, decide(scores, cut), names, names)
         for scores, cut in zip((crossed, outputs), cuts, strict=True)
     ]
     yield _of_column("predictions", new, profiles.profile_of(usual))
+
+
+def _predicted_by_folds(net, x) -> np.ndarray:
+    """Return predictions of rows, each by the networks of one fold after the other, as
+    those of training were judged: the mean of all networks lies closer together."""
+    crossed = net.crossed
+    folds = len(crossed.thresholds)
+    outputs = np.empty((len(x), net.outputs))
+    for number, temperature in enumerate(crossed.temperatures):
+        members = net.members[number::folds]
+        rows = x[number::folds]
+        each = (member.predict(rows) for member in members)
+        scores = mean_of(each, net.member_weights[number::folds])
+        if temperature != 1:
+            scores = tempered(scores, temperature)
+        outputs[number::folds] = scores
+    return outputs
 
 
 # ---------------------------------------------------------------- row by row

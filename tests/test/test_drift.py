@@ -44,7 +44,7 @@ def write(path, columns: dict[str, list]) -> None:
 
 @pytest.fixture(scope="module")
 def model():
-    return nn.fit(people(), "y", layers="auto,4,1", folds=2, holdout=0, epochs=3)
+    return nn.fit(people(), "y", layers="auto,4,1", folds=2, holdout=0, epochs=30)
 
 
 def new(rows: int = 200, seed: int = 1) -> dict[str, list]:
