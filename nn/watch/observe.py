@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.engine import TimedStep
 from ..layers import Layer
-from ..utils import check_writable
+from ..utils import check_writable, log
 from . import trace
 from .callbacks import Callback, Callbacks, CsvHistory
 
@@ -109,10 +109,15 @@ class InferenceObservers:
         if self._flags.trace is None and not self._flags.profile:
             return {}
         calls = self._net.engine.recorded()
+        if not calls:
+            log.warning(
+                "nothing was computed that --profile or --trace could show: the model keeps the scores of these rows; "
+                "name a data set"
+            )
         if self._flags.trace is not None:
             self._trace.batches(self._net.layers, calls[: trace.BATCHES])
             self._trace.write(self._flags.trace)
-        if not self._flags.profile:
+        if not self._flags.profile or not calls:
             return {}
         return {"profile": inference_times(self._net.layers, calls)}
 

@@ -279,6 +279,18 @@ def test_rows_are_gathered_as_they_are_stored_and_records_are_bytes_to_the_gpu()
         )
 
 
+def test_each_op_of_a_timed_forward_pass_has_a_time_of_its_own():
+    layers = parse("1x28x28,conv4k2same,maxpool4,128,10", "relu", "linear")
+    builder = Builder(layers, "mse", 4, PROCESSORS)
+    timed = builder.build(Purpose("predict", 1024, timed=True))
+    assert {len(phase) for phase in timed.phases} == {1}
+    (name, layer), *steps = [phase[0].step for phase in timed.phases]
+    assert (name, layer) == ("gather", None)
+    assert {name for name, _ in steps} == {"forward"}
+    with_kernels = [i for i, layer in enumerate(layers) if layer.kind != "flatten"]
+    assert sorted({layer for _, layer in steps}) == with_kernels
+
+
 def test_timed_steps_begin_and_end_at_their_events(monkeypatch):
     runtime = SimpleNamespace(
         cuda=SimpleNamespace(get_elapsed_time=lambda begin, end: 1e3 * (end - begin))

@@ -266,6 +266,17 @@ def test_a_profile_of_an_inference_is_a_table_beside_the_predictions(folder):
     assert unwritten.code == 73
 
 
+def test_scores_that_a_model_keeps_are_not_computed_and_a_line_says_so(two, folder):
+    given = ("--layers", "2,4,1", "--folds", 2, "--epochs", 1, "-q")
+    succeed("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
+    effort = ("--effort", "quick", "--epochs", 1, "-q")
+    succeed("--train", "--dataset", "two.csv", "--model", "e.bin", *effort)
+    for model, words in (("m.bin", ""), ("e.bin", "name a data set")):
+        result = succeed("--test", "--model", model, "--profile", "--json")
+        assert ("profile" in result.json) == (not words)
+        assert words in result.err
+
+
 def test_nothing_of_a_training_is_noted_as_a_call_and_nothing_of_a_call_as_a_batch():
     engine = nn.Network("2,4,1", "regression").engine
     data = engine.load(np.ones((50, 2), np.float32), np.ones((50, 1), np.float32))
