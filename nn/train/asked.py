@@ -15,7 +15,7 @@ from ..files.model_file import SCORE_TYPE
 from ..nn import Network
 from ..settings.flags import DEFAULTS
 from ..utils import UsageError
-from .candidates import JAGGED, MANY_FOLDS, MANY_ROWS_BATCH, image_share
+from .candidates import JAGGED, MANY_FOLDS, SHORTEST, image_share
 from .effort import Effort
 
 # flags that say which networks are trained
@@ -91,7 +91,7 @@ def fits(ds: Dataset, effort: str | None) -> bool:
     needed = networks + scores
     if effort == "best":
         needed *= OF_BEST
-    return program_bytes(widest, MANY_ROWS_BATCH) + needed <= ds.memory
+    return program_bytes(widest, SHORTEST.batch_number) + needed <= ds.memory
 
 
 class OneTraining:

@@ -16,8 +16,8 @@ from ..nn_aux import EFFORTS, OF_FOLD
 from .search import VALIDATION_SHARE
 
 MANY_ROWS = 10_000
-MANY_ROWS_BATCH = 128
 MANY_FOLDS = 8
+MOST_LONGER_EPOCHS = 240  # of a training that is made longer
 NETWORKS = 2  # of each candidate where validation rows judge
 USUAL_ACTIVATION = "relu"
 
@@ -69,14 +69,23 @@ class Candidate:
             own.setdefault(name, value)  # candidates for images have their own
         return {**own, "holdout": 0.0}
 
-    def operations(self, net: Network, rows: int) -> float:
-        """Return the multiply-adds of the forward passes of its epochs, which may end
-        early."""
+    def operations(self, net: Network, rows: int, ends_early: bool = True) -> float:
+        """Return the multiply-adds of the forward passes of its epochs, of which about
+        twice its patience are usual where it may end early."""
         if self.folds is None:
             passes = NETWORKS * (1 - VALIDATION_SHARE)
         else:
             passes = self.folds - 1
-        return net.parameter_count * rows * passes * min(self.epochs, 2 * self.patience)
+        epochs = self.epochs
+        if ends_early:
+            epochs = min(epochs, 2 * self.patience)
+        return net.parameter_count * rows * passes * epochs
+
+    def longer(self) -> Candidate | None:
+        """Return it with twice the epochs; None where these are too many."""
+        if 2 * self.epochs > MOST_LONGER_EPOCHS:
+            return None
+        return replace(self, epochs=2 * self.epochs, patience=2 * self.patience)
 
     def settled(self, losses: dict[str, float]) -> Candidate:
         """Return it with what short trainings have shown; losses: theirs."""
@@ -120,40 +129,63 @@ EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
 # of any number of rows, where the budget of an effort has room for none of its
 # candidates
 SPARE = [WIDE, NARROW_CANDIDATE]
+# a candidate whose loss is that many times the least is not made longer
+LONGER_LOSS = 1.5
+# a longer training that gains less, as a share of the loss, is the last one
+LONGER_GAIN = 0.03
+# a training whose best epoch lies behind that share of all still learned at its end
+STILL_LEARNING = 0.9
+SOLVED_LOG_LOSS = 1e-3  # from which on nobody waits for less
+
+
+@dataclass(frozen=True)
+class Thrift:
+    """What the trainings of a table have less of: epochs divided by `shorter`, steps by
+    a larger batch and a rate times `faster`, and folds."""
+
+    folds: int = MANY_FOLDS
+    shorter: int = 1
+    faster: float = 1.0
+    patience: int | None = None
+    batch_number: int | None = None
+
+    def of(self, candidate: Candidate) -> Candidate:
+        """Return a candidate that saves so much."""
+        own = {"folds": self.folds}
+        if self.shorter > 1:
+            own |= {
+                "epochs": min(candidate.epochs // self.shorter, 60),
+                "learning_rate": self.faster * candidate.learning_rate,
+                "patience": self.patience,
+                "batch_number": self.batch_number,
+            }
+        return replace(candidate, **own)
+
+
+# one after another, until all candidates fit the budget; SHORTER is the usual one from
+# MANY_ROWS on
+LAVISH = Thrift()
+FEW_FOLDS = Thrift(4)
+SHORTER = Thrift(4, 2, 1.5, 6, 128)
+SHORTEST = Thrift(4, 4, 2.0, 4, 256)
+
+
+def thrifts_for(rows: int, effort: str) -> list[Thrift]:
+    """Return how much candidates for a number of rows may save, the least first."""
+    if rows < MANY_ROWS:
+        return [LAVISH, FEW_FOLDS, SHORTER, SHORTEST]
+    if effort == "best":
+        return [replace(SHORTER, folds=MANY_FOLDS), SHORTER, SHORTEST]
+    return [SHORTER, SHORTEST]
 
 
 def candidates_for(rows: int, effort: str) -> list[Candidate]:
     """Return the candidates for a number of rows, in the order in which a budget is
-    spent on them."""
+    spent on them, before any thrift."""
     few, many = EACH[effort]
     if rows < MANY_ROWS:
         return few
-    return _for_many_rows(many, effort)
-
-
-def spare_candidates_for(rows: int, effort: str) -> list[Candidate]:
-    """Return candidates for wide tables, which no candidate of the effort has room for:
-    the wider one first."""
-    if rows < MANY_ROWS:
-        return SPARE
-    return _for_many_rows(SPARE, effort)
-
-
-def _for_many_rows(many: list[Candidate], effort: str) -> list[Candidate]:
-    own = {
-        "batch_number": MANY_ROWS_BATCH,
-        "patience": 6,
-        "folds": MANY_FOLDS if effort == "best" else 4,
-    }
-    return [
-        replace(
-            one,
-            learning_rate=1.5 * one.learning_rate,
-            epochs=min(one.epochs // 2, 60),
-            **own,
-        )
-        for one in many
-    ]
+    return many
 
 
 # ---- images

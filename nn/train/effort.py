@@ -33,17 +33,22 @@ from ..settings.flags import BY_NAME, DEFAULTS
 from ..settings.values import number_embedding_value
 from ..test import QUICK, figures_of, without_remarks
 from ..test.out_of_fold import figures_out_of_fold, with_figures
-from ..utils import Stopped, UsageError, log, logged_once
+from ..utils import Stopped, UsageError, log, logged_once, plural
 from ..watch.callbacks import Callback
 from ..watch.observe import Recording
 from .call import train
 from .candidates import (
+    LONGER_GAIN,
+    LONGER_LOSS,
+    SOLVED_LOG_LOSS,
+    SPARE,
+    STILL_LEARNING,
     WITH_WAVES,
     Candidate,
     candidates_for,
     image_candidates,
     multiply_adds,
-    spare_candidates_for,
+    thrifts_for,
 )
 from .decision import (
     add_conformal,
@@ -116,6 +121,24 @@ class Tried(NamedTuple):
             (member, float(self.count), outcome["best_epoch"])
             for member, outcome in pairs
         ]
+
+    @property
+    def loss(self) -> float:
+        """Return the loss of the rows that judge it; infinity where it is undefined."""
+        loss = _loss_of(self.figures)[1]
+        if loss is None:
+            return math.inf
+        return loss
+
+    def still_learns(self) -> bool:
+        """Return whether half of its networks were best at about their last epoch, and
+        are not as good as anybody waits for."""
+        if not math.isfinite(self.loss):
+            return False
+        if self.net.task != "regression" and self.loss < SOLVED_LOG_LOSS:
+            return False
+        best_epochs = [member["best_epoch"] or 0 for member in self.figures["members"]]
+        return np.median(best_epochs) >= STILL_LEARNING * self.candidate.epochs
 
     @property
     def scores(self) -> np.ndarray:
@@ -199,8 +222,7 @@ class Effort:
             > random.SHUFFLED_BYTES
         )
         if images:  # the budget has decided how long they are trained
-            candidates = self._candidates(rows, self._effort)
-            return self._with_costs(candidates, rows, network)
+            return self._with_costs(self._image_candidates(rows), rows, network)
         return self._affordable(self._effort, rows, network)
 
     def _affordable(
@@ -209,30 +231,41 @@ class Effort:
         """Return the candidates of an effort that its budget has room for, each with
         its network and operations.
 
-        Where it has room for none, as in very wide tables: the first of the spare ones
-        that it has room for, or else the cheapest of all. That is no more than a higher
-        effort takes, which has the same spare ones.
+        All save folds and epochs, as much as lets all have room; where the most that
+        they may save is not enough, as much as leaves most of them, and one that embeds
+        numbers before one more. Where it has room for none, as in very wide tables: the
+        first of the spare ones that it has room for, or else the cheapest of all. That
+        is no more than a higher effort takes, which has the same spare ones.
         """
         budget = EFFORTS[effort]
-        found = []
-        known = set()
-        costs = self._with_costs(self._candidates(rows, effort), rows, network)
-        for candidate, net, cost in costs:
-            # without numbers nothing is embedded
-            same = replace(candidate, number_embedding=None), tuple(net.layers)
-            if cost <= budget and same not in known:
-                found.append((candidate, net, cost))
-                budget -= cost
-                known.add(same)
-        if found:
-            return found
-        spare = self._with_costs(
-            self._fitted(spare_candidates_for(len(rows), effort), rows), rows, network
-        )
-        affordable = [one for one in spare if one[2] <= budget]
+        usual = candidates_for(len(rows), effort)
+        best = ([], 0)
+        for thrift in thrifts_for(len(rows), effort):
+            fitted = self._fitted([thrift.of(one) for one in usual], rows)
+            costs = self._distinct(self._with_costs(fitted, rows, network))
+            found = _within(costs, budget)
+            if len(found) == len(costs):
+                return found
+            embeds = any(candidate.number_embedding for candidate, *_ in found)
+            if len(found) + embeds > best[1]:
+                best = (found, len(found) + embeds)
+        if best[0]:
+            return best[0]
+        spare = [thrift.of(one) for one in SPARE]
+        spare = self._with_costs(self._fitted(spare, rows), rows, network)
+        affordable = _within(spare, budget)
         if affordable:
             return affordable[:1]
         return [min(costs + spare, key=lambda one: one[2])]
+
+    def _distinct(self, costs: list[tuple]) -> list[tuple]:
+        """Return candidates with their networks and operations, without those that are
+        the same as one before: without numbers nothing is embedded."""
+        distinct = {}
+        for candidate, net, cost in costs:
+            same = replace(candidate, number_embedding=None), tuple(net.layers)
+            distinct.setdefault(same, (candidate, net, cost))
+        return [*distinct.values()]
 
     def _with_costs(
         self, candidates: list[Candidate], rows, network: Callable
@@ -261,15 +294,16 @@ class Effort:
             self._ds, self._fixed.get("holdout", 0.0), 0.0, self._seed
         ).training
 
-    def _candidates(self, rows: np.ndarray, effort: str) -> list[Candidate]:
-        """Return the candidates for these rows, with the settings that are given."""
-        if self._ds.are_images:
-            tries = self._fixed.keys().isdisjoint(("augment", "epochs"))
-            found = image_candidates(
-                effort, len(rows), lambda one: multiply_adds(self._network(one)), tries
-            )
-            return [replace(one, **self._given()) for one in found]
-        return self._fitted(candidates_for(len(rows), effort), rows)
+    def _image_candidates(self, rows: np.ndarray) -> list[Candidate]:
+        """Return the candidates for images, with the settings that are given."""
+        tries = self._fixed.keys().isdisjoint(("augment", "epochs"))
+        found = image_candidates(
+            self._effort,
+            len(rows),
+            lambda one: multiply_adds(self._network(one)),
+            tries,
+        )
+        return [replace(one, **self._given()) for one in found]
 
     def _given(self) -> dict:
         """Return those settings of candidates that are given."""
@@ -329,7 +363,9 @@ class Effort:
             self.stopped = stopped
         finally:
             self._callback.end()
-        net, result = self._combined(choice or self._choose())
+        choice = choice or self._choose()
+        self._remark_on_length(choice)
+        net, result = self._combined(choice)
         tell(result, self._ds)
         return net, result
 
@@ -350,6 +386,75 @@ class Effort:
             else:
                 operations = candidate.operations(net, rows)
                 self.tried.append(Tried(candidate, net, operations, figures))
+        if "epochs" not in self._fixed and not self._ds.are_images:
+            self._try_longer(candidates, train)
+
+    def _try_longer(
+        self,
+        candidates: list[tuple[Candidate, Network, float]],
+        train: Callable[..., dict],
+    ) -> None:
+        """Train candidates that still learned at their last epoch once more, for twice
+        as many, as long as that gains much and the budget has room."""
+        shares = [cost for *_, cost in candidates]
+        budget = EFFORTS[self._effort] - sum(shares)
+        rows = len(self._rows())
+        for place in self._most_promising():
+            tried = self.tried[place]
+            while tried.still_learns() and budget > 0:
+                candidate = tried.candidate.longer()
+                if candidate is None:
+                    break
+                cost = candidate.operations(tried.net, rows, ends_early=False)
+                budget -= cost
+                if budget < 0:
+                    break
+                shares.append(cost)
+                self._callback.follow([share / sum(shares) for share in shares])
+                self.net = self._network(candidate)
+                self.net.facts = replace(
+                    self.net.facts, encoding=tried.net.facts.encoding
+                )
+                figures = self._trained(candidate, self.net, train)
+                longer = Tried(candidate, self.net, cost, figures)
+                gain = 1 - longer.loss / tried.loss
+                if gain > 0:
+                    self.tried[place] = longer
+                tried = longer
+                if gain < LONGER_GAIN:
+                    break
+
+    def _remark_on_length(self, choice: Choice) -> None:
+        """Log how many of the candidates that are chosen still learned at their end,
+        for which the budget had no room or which no training makes longer."""
+        if "epochs" in self._fixed or self._ds.are_images:
+            return
+        chosen = self._chosen(choice)
+        learning = sum(tried.still_learns() for tried in chosen)
+        if not learning:
+            return
+        cure = "a network by hand (--layers, --epochs) may learn more"
+        efforts = [*EFFORTS]
+        higher = efforts[efforts.index(self._effort) + 1 :]
+        if higher:
+            cure = f"--effort {higher[0]} may learn more"
+        log.warning(
+            "%d of %s still learned at its last epoch; %s",
+            learning,
+            plural(len(chosen), "candidate"),
+            cure,
+        )
+
+    def _most_promising(self) -> list[int]:
+        """Return the places of the candidates that have been tried whose loss is not
+        much more than the least, the best first."""
+        losses = [tried.loss for tried in self.tried]
+        order = np.argsort(losses, kind="stable")
+        return [
+            int(place)
+            for place in order
+            if losses[place] <= LONGER_LOSS * losses[order[0]]
+        ]
 
     def _compile_ahead(
         self, candidates: list[tuple[Candidate, Network, float]]
@@ -654,6 +759,17 @@ def _words_of(name: str, value) -> str:
     if kind.kind == "pieces":
         return f"{kind.count} ranges for each number"
     return f"{kind.count} {kind.kind} for each number"
+
+
+def _within(costs: list[tuple], budget: float) -> list[tuple]:
+    """Return the candidates, with their networks and operations, that a budget has room
+    for, in their order."""
+    found = []
+    for candidate, net, cost in costs:
+        if cost <= budget:
+            found.append((candidate, net, cost))
+            budget -= cost
+    return found
 
 
 def _flag(name: str, value) -> str:

@@ -52,6 +52,10 @@ class Callback:
         """Called before the first candidate. shares: of all operations, for each at
         most."""
 
+    def follow(self, shares: list[float]) -> None:
+        """Called before a candidate that `begin` did not know of. shares: as there, of
+        all that have ended and this one."""
+
     def ended(self, layers: str, loss: str) -> None:
         """Called when a candidate's training has ended. loss: out of fold, with its
         name."""

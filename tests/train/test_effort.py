@@ -28,7 +28,7 @@ from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.test.out_of_fold import out_of_fold
 from nn.train.asked import why_not
-from nn.train.candidates import candidates_for
+from nn.train.candidates import candidates_for, thrifts_for
 from nn.train.effort import Effort
 from nn.utils import UsageError, figure_text
 
@@ -128,8 +128,8 @@ def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memo
     many = candidates_for(30_000, "best")
     assert len(few) == 10
     assert len(many) == 6
-    assert {candidate.folds for candidate in many} == {8}
-    assert {candidate.folds for candidate in candidates_for(30_000, "standard")} == {4}
+    assert thrifts_for(30_000, "best")[0].folds == 8
+    assert thrifts_for(30_000, "standard")[0].folds == 4
     draws = np.random.default_rng(1).normal(size=(300, 40))
     x = draws.astype(np.float32)
     reasons = []
@@ -487,6 +487,74 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
             for w, member in zip([0.2, 0.4, 0.2, 0.2], both.members, strict=True)
         )
         np.testing.assert_allclose(again.predict(x), mean, rtol=1e-5)
+
+
+def exact_table(rows: int) -> nn.Dataset:
+    """Numbers that two inputs fix exactly: the longer a network is trained, the nearer
+    it comes."""
+    rng = np.random.default_rng(0)
+    x = rng.random((rows, 2), np.float32)
+    return nn.Dataset(x, np.sin(3 * x[:, 0]) * x[:, 1], "regression")
+
+
+def test_a_candidate_that_still_learns_is_trained_for_longer(monkeypatch):
+    ds = exact_table(200)
+    longer = nn.fit(ds, effort="quick")
+    (flags,) = [chosen["flags"] for chosen in longer.metrics["chosen"]]
+    assert "--epochs 60 " in flags or "--epochs 120 " in flags
+    usual = nn.fit(ds, effort="quick", epochs=30)
+    assert "--epochs 30 " in usual.metrics["chosen"][0]["flags"]
+    error = longer.metrics["out_of_fold"]["rmse"]
+    assert error < 0.8 * usual.metrics["out_of_fold"]["rmse"]
+    assert longer.metrics["tried"] == 1
+    # a log loss that is next to none is good enough
+    choice = sys.modules["nn.train.effort"]
+    monkeypatch.setattr(choice, "SOLVED_LOG_LOSS", 10)
+    solved = nn.Dataset(ds.x, (ds.x[:, 0] > 0.5).astype(int), "binary", ["0", "1"])
+    assert (
+        "--epochs 30 " in nn.fit(solved, effort="quick").metrics["chosen"][0]["flags"]
+    )
+
+
+def test_a_choice_that_ends_while_it_learns_says_so(monkeypatch, warnings_of):
+    ds = exact_table(100)
+    monkeypatch.setattr(sys.modules["nn.train.candidates"], "MOST_LONGER_EPOCHS", 30)
+    nn.fit(ds, effort="quick", epochs=30)
+    line = "1 of 1 candidate still learned at its last epoch; --effort standard"
+    assert not any(line in text for text in warnings_of())
+    nn.fit(ds, effort="quick")
+    assert sum(line in text for text in warnings_of()) == 1
+
+
+def test_a_choice_stopped_in_a_longer_training_goes_on_to_the_same_model(tmp_path):
+    ds = exact_table(150)
+
+    def chosen(state=tmp_path / "state.nn", stop=None):
+        return Effort(ds, "quick", {}, {"backend": "omp"}).run(
+            lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop),
+            checkpoint=state and Checkpoint(state, resume="auto"),
+        )
+
+    whole, figures = chosen(state=None)
+    assert figures["epochs_run"] > 30
+    (ended, _), stops = until_ended(lambda stop: chosen(stop=stop), 499, 60)
+    assert stops > 2
+    assert packed(ended) == packed(whole)
+
+
+@pytest.mark.parametrize("rows", [7000, 30_000])
+def test_all_candidates_save_before_one_is_left_out(rows):
+    draws = np.random.default_rng(1).normal(size=(rows, 60))
+    ds = nn.Dataset(draws.astype(np.float32), np.arange(rows) % 2, "binary", ["0", "1"])
+    candidates = Effort(ds, "standard", {}, {}).candidates()
+    assert sum(cost for *_, cost in candidates) <= EFFORTS["standard"]
+    assert any(candidate.number_embedding for candidate, *_ in candidates)
+    (folds,) = {candidate.folds for candidate, *_ in candidates}
+    assert folds == 4
+    few = nn.Dataset(ds.x[:500], ds.y[:500], "binary", ["0", "1"])
+    lavish = Effort(few, "standard", {}, {}).candidates()
+    assert [(one.folds, one.epochs) for one, *_ in lavish] == [(8, 30)] * 3
+    assert len(candidates) == 3
 
 
 @pytest.mark.parametrize(
