@@ -526,6 +526,7 @@ def test_a_choice_that_ends_while_it_learns_says_so(monkeypatch, warnings_of):
     assert sum(line in text for text in warnings_of()) == 1
 
 
+@pytest.mark.slow
 def test_a_choice_stopped_in_a_longer_training_goes_on_to_the_same_model(tmp_path):
     ds = exact_table(150)
 
@@ -542,8 +543,8 @@ def test_a_choice_stopped_in_a_longer_training_goes_on_to_the_same_model(tmp_pat
     assert packed(ended) == packed(whole)
 
 
-@pytest.mark.parametrize("rows", [7000, 30_000])
-def test_all_candidates_save_before_one_is_left_out(rows):
+@pytest.mark.parametrize("rows, count", [(7000, 3), (30_000, 2)])
+def test_all_candidates_save_before_one_is_left_out(rows, count):
     draws = np.random.default_rng(1).normal(size=(rows, 60))
     ds = nn.Dataset(draws.astype(np.float32), np.arange(rows) % 2, "binary", ["0", "1"])
     candidates = Effort(ds, "standard", {}, {}).candidates()
@@ -554,7 +555,7 @@ def test_all_candidates_save_before_one_is_left_out(rows):
     few = nn.Dataset(ds.x[:500], ds.y[:500], "binary", ["0", "1"])
     lavish = Effort(few, "standard", {}, {}).candidates()
     assert [(one.folds, one.epochs) for one, *_ in lavish] == [(8, 30)] * 3
-    assert len(candidates) == 3
+    assert len(candidates) == count
 
 
 @pytest.mark.parametrize(
