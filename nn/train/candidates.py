@@ -131,6 +131,8 @@ EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
 SPARE = [WIDE, NARROW_CANDIDATE]
 # a candidate whose loss is that many times the least is not made longer
 LONGER_LOSS = 1.5
+# all longer trainings take at most that many times what the usual ones do
+LONGER_COST = 10
 # a longer training that gains less, as a share of the loss, is the last one
 LONGER_GAIN = 0.03
 # a training whose best epoch lies behind that share of all still learned at its end

@@ -38,6 +38,7 @@ from ..watch.callbacks import Callback
 from ..watch.observe import Recording
 from .call import train
 from .candidates import (
+    LONGER_COST,
     LONGER_GAIN,
     LONGER_LOSS,
     SOLVED_LOG_LOSS,
@@ -397,32 +398,41 @@ class Effort:
         """Train candidates that still learned at their last epoch once more, for twice
         as many, as long as that gains much and the budget has room."""
         shares = [cost for *_, cost in candidates]
-        budget = EFFORTS[self._effort] - sum(shares)
+        budget = min(EFFORTS[self._effort] - sum(shares), LONGER_COST * sum(shares))
         rows = len(self._rows())
-        for place in self._most_promising():
-            tried = self.tried[place]
-            while tried.still_learns() and budget > 0:
-                candidate = tried.candidate.longer()
-                if candidate is None:
-                    break
-                cost = candidate.operations(tried.net, rows, ends_early=False)
-                budget -= cost
-                if budget < 0:
-                    break
-                shares.append(cost)
-                self._callback.follow([share / sum(shares) for share in shares])
-                self.net = self._network(candidate)
-                self.net.facts = replace(
-                    self.net.facts, encoding=tried.net.facts.encoding
-                )
-                figures = self._trained(candidate, self.net, train)
-                longer = Tried(candidate, self.net, cost, figures)
-                gain = 1 - longer.loss / tried.loss
-                if gain > 0:
-                    self.tried[place] = longer
-                tried = longer
-                if gain < LONGER_GAIN:
-                    break
+        learning = {place: self.tried[place] for place in self._most_promising()}
+        while learning:
+            # all are made twice as long before one is made four times as long
+            place = min(learning, key=lambda at: learning[at].candidate.epochs)
+            tried = learning.pop(place)
+            candidate = tried.candidate.longer()
+            if candidate is None or not tried.still_learns():
+                continue
+            cost = candidate.operations(tried.net, rows, ends_early=False)
+            if cost > budget:
+                continue
+            budget -= cost
+            shares.append(cost)
+            self._callback.follow([share / sum(shares) for share in shares])
+            longer = self._longer(tried, candidate, cost, train)
+            if longer.loss < tried.loss:
+                self.tried[place] = longer
+            if longer.loss < (1 - LONGER_GAIN) * tried.loss:
+                learning[place] = longer
+
+    def _longer(
+        self,
+        tried: Tried,
+        candidate: Candidate,
+        operations: float,
+        train: Callable[..., dict],
+    ) -> Tried:
+        """Train a candidate that was tried for longer."""
+        self.net = self._network(candidate)
+        encoding = tried.net.facts.encoding
+        self.net.facts = replace(self.net.facts, encoding=encoding)
+        figures = self._trained(candidate, self.net, train)
+        return Tried(candidate, self.net, operations, figures)
 
     def _remark_on_length(self, choice: Choice) -> None:
         """Log how many of the candidates that are chosen still learned at their end,
