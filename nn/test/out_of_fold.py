@@ -44,7 +44,7 @@ def test(
     level: float | None = None,
 ) -> dict:
     """Return the figures of `net` on all rows of `ds`, with the keys of `nn --test
-    --json`.
+    --json` but `drift` (nn.test.drift).
 
     net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task
     decides which figures:
