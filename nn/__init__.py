@@ -12,7 +12,7 @@ import sys
 import types
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public name -> module that holds it; loaded when first asked for, so that `nn --help`
 # stays quick. __init__.pyi has the same names for editors and type checkers.

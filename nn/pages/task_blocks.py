@@ -104,7 +104,9 @@ def _figure(result: dict, name: str, shown: Callable = figure_text) -> str:
     if not ends:
         return text
     low, high = map(shown, ends)
-    return f"{text}, 95 %: {low.removesuffix(' %')} to {high}"
+    if shown is percent_text:
+        return f"{text}, {low.removesuffix(' %')} to {high}"
+    return f"{text} (95 %: {low} to {high})"
 
 
 def percent_text(share: float | None) -> str:

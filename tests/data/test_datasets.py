@@ -120,3 +120,17 @@ def test_truth_tables_are_true_and_what_make_logic_writes(tmp_path):
     }.items():
         path = DATASETS / f"{name}.csv"
         assert path.read_text() == (tmp_path / f"{name}.csv").read_text() == text
+
+
+def test_make_customers_writes_the_committed_bytes_and_others_for_another_seed(
+    tmp_path,
+):
+    for seed in (0, 1):
+        (tmp_path / str(seed)).mkdir()
+        given = ["--folder", tmp_path / str(seed), "--seed", seed]
+        done = run("make_customers.py", *given)
+        assert done.returncode == 0, done.stderr
+    for name in ("customers.csv", "new_customers.csv"):
+        made = (tmp_path / "0" / name).read_bytes()
+        assert made == (DATASETS / name).read_bytes()
+        assert made != (tmp_path / "1" / name).read_bytes()

@@ -87,10 +87,29 @@ def blocks(path: Path) -> list[Block]:
 
 
 BLOCKS = [block for path in GUIDES for block in blocks(path)]
+TUTORIAL = "docs/tutorial.md"  # whose blocks go on from each other
+
+
+def joined(found: list[Block]) -> Block:
+    """The blocks of one document as one."""
+    return found[0]._replace(text="".join(block.text for block in found))
+
+
 # some stand in two documents
-SHELL = list({block.text: block for block in BLOCKS if block.language == "sh"}.values())
+SHELL = list(
+    {
+        block.text: block
+        for block in BLOCKS
+        if block.language == "sh" and block.document != TUTORIAL
+    }.values()
+)
+SHELL.append(
+    joined([b for b in BLOCKS if b.language == "sh" and b.document == TUTORIAL])
+)
 START = next(block for block in SHELL if block.document == "README.md")
 PYTHON = [block for block in BLOCKS if block.language == "python"]
+
+OPTIONAL = r"^(?:import|from) (optuna|torch|onnxruntime|fastapi)\b"
 
 STUBS = {  # programs that a document names and a test must not run
     **dict.fromkeys(("pip", "pytest", "ruff"), "exit 0"),
@@ -139,6 +158,8 @@ def stand_ins(folder, datasets) -> Path:
     (folder / "predict.c").write_text(
         next(block.text for block in BLOCKS if "int main" in block.text)
     )
+    for file in ("customers.csv", "new_customers.csv"):
+        (folder / file).symlink_to(datasets / file)
     head, *rows = (datasets / "CC.csv").read_text().splitlines(keepends=True)
     for file in ("CC.csv", "datasets/CC.csv", "new.csv"):
         (folder / file).write_text("".join([head, *rows[::20]]))
@@ -211,7 +232,7 @@ def masked(line: str) -> str:
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python_runs(block, stand_ins):
     # what no extra of the package installs
-    for optional in re.findall(r"^import (optuna|torch)$", block.text, re.M):
+    for optional in re.findall(OPTIONAL, block.text, re.M):
         pytest.importorskip(optional, reason=f"{optional} is not installed")
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(block.text, str(block), "exec"), {})

@@ -132,7 +132,7 @@ def test_the_answer_is_a_sentence_with_the_interval(pages):
         results[name] = text[text.index('<p class="answer">') + 18 :].partition("</p>")[
             0
         ]
-    rate = r"\(\d+ %, 95 %: \d+ to \d+ %"
+    rate = r"\(\d+ %, \d+ to \d+ %"
     day = r"\(\d{4}-\d\d-\d\d\)"
     two = (
         rf"Class = 1: of \d+ such rows among 60 held-out rows of two\.csv {day} the model finds"
@@ -145,7 +145,7 @@ def test_the_answer_is_a_sentence_with_the_interval(pages):
         results["three"],
     )
     assert re.match(
-        rf"\w+: on 20 held-out rows of \S+ {day} the model is off by [\d.]+, 95 %: [\d.]+ to [\d.]+ on average,",
+        rf"\w+: on 20 held-out rows of \S+ {day} the model is off by [\d.]+ \(95 %: [\d.]+ to [\d.]+\) on average,",
         results["numbers"],
     )
 

@@ -805,7 +805,7 @@ def test_the_answer_has_the_rates_of_the_rows():
     hit = f"{hits:.1f}"
     assert task_blocks.answer(TWO, result, "rows") == (
         f"Class fraud: of {positives:.1f} such rows among 240 rows the model finds {hit}"
-        f" ({hits / positives:.0%}, 95 %: 25 to 75 %); of the {called:.1f} that it names {hit} are right"
+        f" ({hits / positives:.0%}, 25 to 75 %); of the {called:.1f} that it names {hit} are right"
         f" ({hits / called:.0%}; of rows named by chance {positives / weights.sum():.0%} would be). "
         f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4g}."
     ).replace("%,", " %,").replace("%;", " %;").replace("% would", " % would")
@@ -1006,7 +1006,7 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     written = {line[0]: line[1] for line in tables["metrics"].lines}
     assert written["ROC-AUC"] == f"{auc:.4f}"
     assert written["log loss"] == f"{loss:.4f}"
-    assert f"ROC-AUC {auc:.4g}, 95 %: " in report.answer[0]
+    assert f"ROC-AUC {auc:.4g} (95 %: " in report.answer[0]
     roc = named(report.pictures)["roc"]
     points = Drawing(roc).points("l s0")
     assert area(points) == pytest.approx(auc, abs=NEAR)
@@ -1027,8 +1027,8 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     recall = metrics.recall_score(y, scores >= 0.3, sample_weight=ds.weights)
     precision = metrics.precision_score(y, scores >= 0.3, sample_weight=ds.weights)
     assert recall != metrics.recall_score(y, scores >= 0.5, sample_weight=ds.weights)
-    assert f"({100 * recall:.0f} %, 95 %: " in report.answer[0]
-    assert f"are right ({100 * precision:.0f} %, 95 %: " in report.answer[0]
+    assert f"({100 * recall:.0f} %, " in report.answer[0]
+    assert f"are right ({100 * precision:.0f} %, " in report.answer[0]
     assert "What matters most: a, c, d." in report.answer
     ends = nn.test(net, ds, threshold=0.3, intervals=True)["intervals"]
     tables = tables_of(report.sections["Result"])

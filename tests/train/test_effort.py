@@ -659,7 +659,7 @@ def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(f
         "--test", "--model", "m.bin", "--report", "page.html", "--json"
     ).json
     text = (folder / "page.html").read_text()
-    assert f"by {figure_text(figures['rmse'])}, 95 %: " in text
+    assert f"by {figure_text(figures['rmse'])} (95 %: " in text
     files = " ".join(
         succeed("--plot", "m.bin", "-o", "pictures", "--json").json["files"]
     )
