@@ -1,6 +1,6 @@
-"""Draw page.svg: the upper part of a model's page, for README.
+"""Draw docs/page.svg: the upper part of a model's page, for README.
 
-    python docs/make_picture.py MODEL [-o FILE]
+    python datasets/draw_page.py MODEL [-o FILE]
 
 MODEL is the one of the tutorial, with its data beside it.
 """
