@@ -74,6 +74,18 @@ def numbers(
     return found
 
 
+def moment(flag: str, text: str | None) -> float | None:
+    """Return the seconds since 1970 of a flag's moment. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        return solar.seconds_of(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{flag} {text}: expected a moment such as 2016-08-01 or 2016-08-01T12:00"
+        ) from error
+
+
 def main(  # noqa: PLR0913 - the flags of a program
     series: Annotated[
         str | None, typer.Option(help="CSV: time, one column a station.")
@@ -156,9 +168,7 @@ def main(  # noqa: PLR0913 - the flags of a program
                 data = data.by_day()
             if index:
                 data = data.index()
-            begin = None
-            if test_from:
-                begin = solar.seconds_of(test_from)
+            begin = moment("--test_from", test_from)
             options = {"change": change}
             of_table = {"lags": numbers("--lags", lags) or (), "sun": sun}
             for form, path, more in (("table", table, of_table), ("maps", maps, {})):

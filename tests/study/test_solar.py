@@ -15,6 +15,8 @@ from support.tables import csv_of
 import nn
 from nn.study import solar
 
+OF_ALL_TESTS = ("target", "trained_rows", "drift")  # keys that are no metrics
+
 
 @pytest.fixture
 def series():
@@ -362,6 +364,54 @@ def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
     assert "--horizon" in failed.stderr
 
 
+def test_the_script_makes_indices_changes_and_lags_of_a_measured_series(
+    tmp_path, datasets
+):
+    minutes = np.arange(np.datetime64("2016-06-20T00:00"), np.datetime64("2016-06-22"))
+    noon = np.abs(np.arange(2880) % 1440 - 671)
+    columns = [minutes, np.maximum(0, 800 - 2 * noon), np.full(2880, 7), [""] * 2880]
+    (tmp_path / "s.csv").write_text(csv_of(["t", "GHI", "DHI", "gone"], columns))
+    usual = ["--series", "s.csv", "--table", "t.csv", "--horizon", "60"]
+
+    def script(*given):
+        command = [sys.executable, datasets / "solar.py", *usual, *given]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True
+        )
+
+    given = ["--columns", "GHI,DHI", "--location", "55.8,12.5"]
+    how = ["--index", "--change", "--lags", "60,300", "--sun"]
+    done = script(*given, *how, "--test_from", "2016-06-21")
+    assert done.returncode == 0, done.stderr
+    test = nn.load(tmp_path / "t_test.csv")
+    assert test.columns[:4] == ["GHI", "DHI", "GHI_60s_ago", "DHI_60s_ago"]
+    assert test.columns[-1] == "clear_sky"
+    assert test.targets == ["GHI_change_in_60s"]
+    assert (test.persistence() == 0).all()
+    x = test.x.astype(float)
+    sky = x[:, -1:]
+    np.testing.assert_allclose(x[:, 1:2] * sky, 7, rtol=1e-5)
+    assert sky.min() >= solar.LEAST_CLEAR_SKY
+    # what a minute is now was the minute before that one's 60 s ago
+    np.testing.assert_allclose(x[:-1, 0], x[1:, 2], rtol=1e-6)
+    np.testing.assert_allclose(test.y[:-1, 0], x[1:, 0] - x[:-1, 0], atol=1e-6)
+    by_day = script(*given, "--day")
+    assert by_day.returncode == 0
+    assert len((tmp_path / "t.csv").read_text().splitlines()) < 2000
+    for wrong, words in (
+        (["--columns", "gone"], "no row has"),
+        (["--columns", "none"], "no column none"),
+        ([*given, "--lags", "x"], "--lags x"),
+        (["--columns", "GHI", "--location", "1"], "--location 1"),
+        (["--columns", "GHI", "--index"], "--location"),
+        ([*given, "--test_from", "soon"], "--test_from soon"),
+    ):
+        failed = script(*wrong)
+        assert failed.returncode, wrong
+        assert "Traceback" not in failed.stderr, wrong
+        assert words in failed.stderr, wrong
+
+
 def test_a_forecast_is_better_than_persistence(folder, datasets):
     write = runpy.run_path(str(datasets / "solar.py"))["write"]
     for path, ds in zip(
@@ -376,7 +426,7 @@ def test_a_forecast_is_better_than_persistence(folder, datasets):
         "--test", "--dataset", "t_test.csv", "--model", "m.bin", "--json", "-q"
     ).json
     names = ["rows", "mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
-    assert [name for name in figures if name not in ("target", "trained_rows")] == names
+    assert [name for name in figures if name not in OF_ALL_TESTS] == names
     ds = nn.load("t_test.csv")
     error = (ds.persistence() - ds.y).astype(float)
     expected = float(np.sqrt(np.mean(error**2)))
