@@ -537,7 +537,7 @@ def test_a_shipped_table_is_looked_for_where_it_is(folder, datasets):
         assert result.code == 66
         line = "nn: CC.csv: no such file or folder; did you mean datasets/CC.csv?"
         assert result.err.splitlines()[-1] == line
-    missing = run("--train", "--dataset", "CD.csv", "-m", "m.bin")
+    missing = run("--train", "--dataset", "qqq.zz", "-m", "m.bin")
     assert missing.err.strip().endswith(
-        "CD.csv: no such file or folder; check the path"
+        "qqq.zz: no such file or folder; check the path"
     )
