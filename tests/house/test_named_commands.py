@@ -48,7 +48,7 @@ def unknown_words(text: str) -> list[str]:
                 unknown.append(word)
     for name in re.findall(r"\bnn study ([\w-]+)", text):
         try:
-            if name != "NAME":
+            if not name.startswith("NAME"):
                 studies.find(name)
         except studies.UsageError:
             unknown.append(name)
