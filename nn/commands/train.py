@@ -203,13 +203,17 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     from ..files.checkpoint import Checkpoint
     from ..train import train
     from ..train.asked import reason_against, training_for
-    from ..train.fit import training_data
+    from ..train.fit import OF_FIT, training_data
+    from ..train.going_on import begun
     from ..watch.observe import Observers
 
     # checked before data is read
     checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)
     began = time.perf_counter()
-    network_settings = keywords(flags, "network", "engine")
+    network_settings = begun(
+        keywords(flags, "network", "engine"),
+        {"layers": flags.layers, **keywords(flags, *OF_FIT)},
+    )
     ds = training_data(
         flags.dataset, None, layers, keywords(flags, "load"), network_settings
     )

@@ -615,16 +615,16 @@ class Dataset:
         return np.bincount(y, minlength=len(self.classes)).tolist()
 
 
-def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
+def as_read_by(net, ds: Dataset, anew: bool = False) -> Dataset:
     """Return a data set as a network reads it, where both have names: with its columns
-    in the network's order, and its classes by the network's numbers. goes_on: it is
+    in the network's order, and its classes by the network's numbers. anew: it is
     trained on, and may be other data.
 
     Raises DataError for a data set without a column or with other classes.
     """
     if not isinstance(ds, Dataset):
         return ds
-    changed = _in_order(net, ds, goes_on)
+    changed = _in_order(net, ds, anew)
     classes = list(getattr(net, "classes", None) or ())
     names = list(ds.classes or ())
     if ds.y is not None and names and names != classes and {*names} <= {*classes}:
@@ -635,7 +635,7 @@ def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
     return ds
 
 
-def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
+def _in_order(net, ds: Dataset, anew: bool) -> dict:
     """Return what changes where the columns of a data set get the order of a
     network's."""
     model_names = [name.strip() for name in getattr(net, "columns", None) or ()]
@@ -645,7 +645,7 @@ def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
     if len({*model_names}) < len(model_names) or len({*names}) < len(names):
         return {}
     absent = [name for name in model_names if name not in names]
-    if goes_on and (absent or len(names) != len(model_names)):
+    if anew and (absent or len(names) != len(model_names)):
         return {}
     # who tests says that the target is an input
     if set(absent).intersection(ds.targets or ()):

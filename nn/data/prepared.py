@@ -36,6 +36,8 @@ from .word_means import WordMeans, columns_with_means, means_of
 
 # of the range of the training targets, that --clip leaves on either side
 CLIP_MARGIN = 0.1
+# facts that rows change of a model that goes on with them
+_OF_ROWS = ("weightless_rows", "conformal", "crossed", "judged", "dataset")
 MOMENT_VALUES = 1 << 22  # of targets, that are added up at once
 
 
@@ -64,7 +66,8 @@ class Prepared:
     read them.
 
     target_scaling: of a regression; None: targets stay as they are. class_weights: of
-    each class, float64; None: all are 1.
+    each class, float64; None: all are 1. is_kept: a model that goes on has decided how
+    rows are read. means_apart: see WordMeans.keep_apart.
     """
 
     ds: Dataset
@@ -73,6 +76,8 @@ class Prepared:
     reader: RowReader
     target_scaling: Scaling | None
     class_weights: np.ndarray | None
+    is_kept: bool = False
+    means_apart: bool = True
 
     @classmethod
     def of(
@@ -129,6 +134,23 @@ class Prepared:
             _class_weights(ds, rows, settings.class_weight),
         )
 
+    @classmethod
+    def kept(
+        cls, ds: Dataset, split: Split, settings: RowSettings, net, means_apart: bool
+    ) -> Prepared:
+        """Prepare a data set as a network reads it that goes on with these rows.
+        means_apart: the means of its words are of these rows."""
+        return cls(
+            ds,
+            split,
+            settings,
+            net.reader,
+            net.target_scaling,
+            _class_weights(ds, split.training, settings.class_weight),
+            is_kept=True,
+            means_apart=means_apart,
+        )
+
     def with_validation_rows(self) -> Prepared:
         """Return it for a training on the validation rows too, which are judged by
         none."""
@@ -137,6 +159,8 @@ class Prepared:
             self.split.validation[:0],
             self.split.holdout,
         )
+        if self.is_kept:
+            return replace(self, split=split)
         return Prepared.of(self.ds, split, self.settings, self.reader.encoding)
 
     @property
@@ -153,6 +177,8 @@ class Prepared:
             "code_page": WINDOWS,
             "weightless_rows": None,
             "conformal": None,  # told after the last epoch
+            "crossed": None,
+            "judged": None,
             "unused": ds.unused or None,
             "number_type": reader.number_type,
             "dataset": None,
@@ -167,6 +193,8 @@ class Prepared:
         is_divided_as_read = ds.weights is None or bool(ds.weights.all())
         if is_divided_as_read:
             facts["dataset"] = origin_of(ds)
+        if self.is_kept:
+            facts = {name: facts[name] for name in _OF_ROWS}
         return facts
 
     # ---- rows as an engine takes them
@@ -182,7 +210,7 @@ class Prepared:
         else:
             digest = self.ds.sha256
         x = self.reader.engine_rows(self.ds.x, digest)
-        if columns:
+        if columns and self.means_apart:
             means = WordMeans(self.ds, self.split.training)
             means.keep_apart(self.ds.x, columns, encoding, x)
         return (x, *self._targets_and_weights(self.ds))

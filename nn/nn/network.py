@@ -22,7 +22,7 @@ from ..data.given_rows import rows_of
 from ..data.records import check_left, network_bytes
 from ..data.row_reader import RowReader
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
-from ..nn_aux import DTYPES, LOSSES, TASKS
+from ..nn_aux import DTYPES, INITIALIZERS, LOSSES, TASKS
 from ..settings.flags import (
     BY_NAME,
     DEFAULTS,
@@ -113,11 +113,12 @@ class Network:
             {
                 "activation": activation,
                 "loss": loss,
-                "init": init,
                 "seed": seed,
                 "dtype": dtype,
             }
         )
+        if init is not None:
+            one_of(INITIALIZERS)("--init", init)
         self.reference = reference
         self.seed = seed
         self.init = init
@@ -187,6 +188,13 @@ class Network:
             "engine": {"backend": self._asked_backend, **self.device._asdict()},
             "beside": beside,
         }
+
+    def copied(self, dtype: str | None = None, **engine) -> Network:
+        """Return a copy, as a model file would give it. engine: backend, threads, gpus,
+        where it computes elsewhere."""
+        asked = {"backend": self._asked_backend, **self.device._asdict(), **engine}
+        packed = model.packed(self)
+        return model.unpacked(type(self), packed, dtype or self.asked_dtype, asked)
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(

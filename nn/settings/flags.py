@@ -559,10 +559,11 @@ _FLAG_GROUPS = {
             reference="sigmoid",
         ),
         _name_of("loss", LOSSES, _TASK_LOSSES, taker="network", reference="mse"),
-        _name_of(
+        Flag(
             "init",
-            INITIALIZERS,
-            f"he before {_HE_LAYERS}, else glorot; of tables lecun",
+            f"{', '.join(INITIALIZERS)} (he before {_HE_LAYERS}, else glorot; of tables lecun), or a model to go on from.",
+            TEXT,
+            "NAME/MODEL",
             taker="network",
             reference="uniform",
         ),

@@ -32,6 +32,8 @@
                    for images
     effort.py      Effort: network, length of training and members chosen by
                    cross-validations, or validation rows
+    going_on.py    going on from a model: what it has decided, and the settings that its
+                   networks keep
     asked.py       whether --effort chooses, or one training is described: for the
                    command, fit and the estimators
     fit.py         fit and Model: nn --train and a model file, from Python

@@ -4,7 +4,7 @@ describe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..settings.flags import DEFAULTS
 from ..utils import UsageError
 from .candidates import JAGGED, MANY_FOLDS, SHORTEST, image_share
 from .effort import Effort
+from .going_on import is_model
 
 # flags that say which networks are trained
 REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "reference")
@@ -29,17 +30,19 @@ VECTORS = 6
 OF_BEST = 2  # times as much: ten candidates, one of them twice as wide
 
 
-def replacing(names: Collection[str]) -> str | None:
+def replacing(given: Mapping) -> str | None:
     """Return the setting, of those that are given, which replaces the choice; None
     where there is none."""
-    return next((name for name in REPLACING if name in names), None)
+    if is_model(given.get("init")):
+        return "init"
+    return next((name for name in REPLACING if name in given), None)
 
 
-def effort_for(effort: str | None, names: Collection[str]) -> str | None:
+def effort_for(effort: str | None, given: Mapping) -> str | None:
     """Return the effort to choose with; None where a setting that is given replaces the
     choice. effort: what is asked for, None: nothing. Raises UsageError for such a
     setting beside an effort that is asked for."""
-    setting = replacing(names)
+    setting = replacing(given)
     if setting is None:
         return effort or DEFAULTS["effort"]
     if effort:
@@ -97,14 +100,11 @@ def fits(ds: Dataset, effort: str | None) -> bool:
 class OneTraining:
     """The training that settings describe, with the interface of Effort."""
 
-    def __init__(
-        self, ds: Dataset, layers: str | None, settings: dict, of_network: dict
-    ):
-        """layers: None: the usual ones. settings: keywords of `train`; of_network:
-        those of Network."""
+    def __init__(self, ds: Dataset, net: Network, settings: dict):
+        """settings: keywords of `train`."""
         self._ds = ds
         self._settings = settings
-        self.net = Network.for_data(ds, layers, **of_network)
+        self.net = net
 
     def run(self, train: Callable[..., dict], **beside) -> tuple[Network, dict]:
         """Return the network and the figures of --json. train: trains a network with
@@ -124,7 +124,12 @@ def training_for(
     of_network: dict,
 ) -> Effort | OneTraining:
     """Return what trains on a data set: the choice of an effort, or without one the
-    training of these layers and settings."""
+    training of these layers and settings, or the further one of a model. of_network:
+    settings of Network, as going_on.begun returns them."""
+    init = of_network.get("init")
+    if isinstance(init, Network):
+        own = {name: settings[name] for name in settings if name != "networks"}
+        return OneTraining(ds, init, {**own, "goes_on": True})
     if effort is not None:
         return Effort(ds, effort, settings, of_network)
-    return OneTraining(ds, layers, settings, of_network)
+    return OneTraining(ds, Network.for_data(ds, layers, **of_network), settings)

@@ -32,7 +32,7 @@ from .decision import check_decision
 from .learned import tell
 from .member import NotFinite
 from .options import config_of, options_of, settings_by_kind
-from .plan import Plan, plan_listed, plan_of
+from .plan import Plan, plan_going_on, plan_listed, plan_of
 from .rows import GIVEN_ROWS, ReadValidation
 from .run import Run
 from .search import VALIDATION_SHARE
@@ -51,6 +51,7 @@ def train(
     callback: Callback | None = None,
     checkpoint: str | Checkpoint | None = None,
     stop: StopRequest | None = None,
+    goes_on: bool = False,
     **settings,
 ) -> dict:
     """Train a network on a data set, from the parameters it has. Returns the figures of
@@ -65,7 +66,9 @@ def train(
     reads one as the given network reads its data. callback: an object with methods of
     watch.Callback. checkpoint: a file to keep the state in, or a files.Checkpoint,
     which has the settings beside it too. stop.request ends the training as Ctrl-C
-    does.
+    does. goes_on: each network of a model goes on as `--init MODEL` lets it: scaling,
+    encoding and what else decides how rows are read stay, settings that are not given
+    are the model's, of epochs and learning rate a third.
 
     networks: the network then has as many `members`, and its predictions are the means
     of theirs. Member k has the parameters of the network that is trained alone with its
@@ -85,7 +88,7 @@ def train(
     """
     _check_types(net, ds, callback)
     ds.log_left_out()
-    ds = as_read_by(net, ds, goes_on=True)
+    ds = as_read_by(net, ds, anew=not goes_on)
     if not net.reference and cluster.current().rank == 0:
         for line in [*about_far_targets(ds), *about_rounded_inputs(net, ds)]:
             log.warning("%s", line)
@@ -98,19 +101,13 @@ def train(
     of_training, several, of_checkpoint = [
         {name: BY_NAME[name].check(own[name]) for name in own} for own in kinds
     ]
-    options = options_of(net, ds, of_training)
-    net.batch_number = options.batch_number
-    if options.validation == OF_FOLD and several.get("folds") is None:
-        raise UsageError(
-            f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too"
-        )
     checkpoint = Checkpoint.of(checkpoint, **of_checkpoint)
     callbacks = _callbacks(callback)
-    plan = plan_of(net, ds, options, of_training, several, rows)
+    plan = _plan(net, ds, of_training, several, rows, goes_on)
     is_one = plan.flag is None
     # several begin anew
     before = None
-    if is_one:
+    if is_one or goes_on:
         before = net.row_hashes
     stop = stop or StopRequest()
     try:
@@ -126,6 +123,30 @@ def train(
     remember(plan, net, before)
     tell(result, plan.ds, net.reference)
     return _written(result, callbacks, checkpoint)
+
+
+def _plan(
+    net: Network,
+    ds: Dataset,
+    settings: dict,
+    several: dict,
+    rows: np.ndarray | None,
+    goes_on: bool,
+) -> Plan:
+    """Return the trainings that the arguments of `train` ask for."""
+    if goes_on and (several or rows is not None):
+        raise UsageError(
+            "goes_on: trains the networks of a model; leave out networks, folds, vary and rows"
+        )
+    if settings.get("validation") == OF_FOLD and several.get("folds") is None:
+        raise UsageError(
+            f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too"
+        )
+    if goes_on:
+        return plan_going_on(net, ds, settings)
+    options = options_of(net, ds, settings)
+    net.batch_number = options.batch_number
+    return plan_of(net, ds, options, settings, several, rows)
 
 
 def _check_types(net, ds, callback) -> None:

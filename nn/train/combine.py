@@ -119,7 +119,7 @@ class Combined:
         net = self.net
         history = self._run.losses(weights=weights)
         if weights is None:
-            weights = dict.fromkeys(self._run.alive(), 1.0)
+            weights = {member: member.trial.weight for member in self._run.alive()}
         self.weights = dict(weights)
         first = next(iter(weights))
         facts = self._plan.facts

@@ -21,7 +21,7 @@ from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
 from ..nn.card import card_of
 from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers
-from ..settings.values import LAYERS
+from ..settings.values import LAYERS, joined_names
 from ..test import test
 from ..test.compare import Side, compared_sides
 from ..test.drift import drift
@@ -36,6 +36,7 @@ from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .asked import effort_for, reason_against, training_for
 from .call import train
+from .going_on import begun, data_for
 from .options import settings_by_kind
 
 # whose settings fit takes
@@ -61,7 +62,8 @@ def fit(
     Dataset. target: the name or place of a column, a list of them, or an array or list
     of values beside the data. settings: by the names of the flags. Without those that
     say which networks there are (layers, networks, folds, vary, validation, ...)
-    `effort` (standard) chooses them. Raises UsageError, DataError.
+    `effort` (standard) chooses them. init: a Model, or its file: it goes on with these
+    data. Raises UsageError, DataError.
     """
     of_load, of_network, of_engine, of_train, several, of_checkpoint = settings_by_kind(
         "fit", settings, *OF_FIT
@@ -76,9 +78,12 @@ def fit(
         **({} if layers is None else {"layers": layers}),
     }
     chosen_by = effort_for(
-        effort, [name for name, value in asked.items() if value is not False]
+        effort, {name: value for name, value in asked.items() if value is not False}
     )
     saving = Checkpoint.of(checkpoint, **of_checkpoint)
+    if target is not None and _names_columns(data, target):
+        asked["target"] = _target_text(target)
+    of_network = begun(of_network, asked)
     described = parsed(layers, of_network)
     if isinstance(data, Dataset):
         ds = data
@@ -115,6 +120,10 @@ def training_data(data, target, described, of_load: dict, of_network: dict) -> D
     """Read data for a training. target: as fit has it; described: what `parsed`
     returns, which says how many columns are inputs; of_load, of_network: settings.
     Raises UsageError where the layers do not fit the data."""
+    init = of_network.get("init")
+    if isinstance(init, Network):
+        names_columns = target is None or _names_columns(data, target)
+        return data_for(init, data, None if names_columns else target, of_load)
     of_load = {
         **of_load,
         **{name: of_network[name] for name in ("dtype",) if name in of_network},
@@ -146,6 +155,13 @@ def _layers_meant(layers: str, found: list[Layer], ds: Dataset) -> str:
     if layers.endswith(ending):
         ending = ""
     return f"; did you mean auto,{layers}{ending}?"
+
+
+def _target_text(target: str | int | Sequence) -> str:
+    """Return the names or places of target columns as the flag has them."""
+    if isinstance(target, (list, tuple)):
+        return joined_names(target)
+    return str(target)
 
 
 def _names_columns(data, target) -> bool:

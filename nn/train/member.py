@@ -107,7 +107,11 @@ class Member:
             **prepared.facts,
             **self.options.facts,
             "holdout": holdout,
-            "config": config_of(self.net, prepared.ds, self.options),
+            **self.trial.facts,
+            "config": {
+                **config_of(self.net, prepared.ds, self.options),
+                **self.trial.config,
+            },
         }
 
     def _check_ranks(self) -> None:

@@ -4,6 +4,7 @@
     --networks K   plan_networks: networks that differ by their seeds
     --vary         plan_varied: and by settings that are drawn for each
     --folds F      plan_folds: a network for each fold, with rows of its own
+    --init MODEL   plan_going_on: those of a model, with their parameters
     train_many     plan_listed: settings of each, given one by one
 
 A further way to make several networks is a planner here, and where its networks become
@@ -32,9 +33,11 @@ from ..data.splits import (
 )
 from ..ds import Dataset
 from ..nn import Network
+from ..nn.trained_rows import is_training_data
 from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings
 from ..utils import NnError, UsageError, available_memory
+from .going_on import check_classes_of, config_going_on, settings_going_on
 from .options import Options, options_of
 from .rows import row_settings
 from .search import check_choice
@@ -50,7 +53,8 @@ class Trial:
     and its rows.
 
     drawn: settings that --vary has drawn for it. has_own_rows: they are
-    other rows than the options ask for.
+    other rows than the options ask for. weight: in the mean of several. facts, config:
+    what it keeps of them from the model that it goes on from.
     """
 
     net: Network
@@ -58,6 +62,9 @@ class Trial:
     prepared: Prepared
     drawn: dict = field(default_factory=dict)
     has_own_rows: bool = False
+    weight: float = 1.0
+    facts: dict = field(default_factory=dict)
+    config: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -213,6 +220,54 @@ def _prepared(net: Network, ds: Dataset, options: Options, split: Split) -> Prep
     prepared = Prepared.of(ds, split, row_settings(net, options), net.encoding)
     net.facts = replace(net.facts, encoding=prepared.reader.encoding)
     return prepared
+
+
+# ---- those of a model, which goes on
+
+
+def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
+    """Return the further trainings of the networks of a model, which read rows as they
+    did before. given: settings of the training; the others are the model's. Raises
+    DataError and UsageError for what cannot be."""
+    check_classes_of(net, ds)
+    check_fit(net, ds)
+    check_room_for_rows(ds.rows)
+    options = options_of(net, ds, settings_going_on(net) | given)
+    net.batch_number = options.batch_number
+    seed = options.seed_of_split(net.seed)
+    split = divided_rows(ds, options.holdout, options.validation_share, seed)
+    means_apart = is_training_data(net, ds)
+    config = config_going_on(net)
+    trials = []
+    for member, weight in zip(net.members, net.member_weights, strict=True):
+        own = options_of(net, ds, settings_going_on(member) | given)
+        own = replace(own, holdout=options.holdout, split_seed=seed)
+        if member is not net:
+            member.compute_on(net.backend, **net.device._asdict())
+        prepared = Prepared.kept(
+            ds, split, row_settings(member, own), member, means_apart
+        )
+        kept = {"temperature": member.temperature}
+        trials.append(
+            Trial(member, own, prepared, weight=weight, facts=kept, config=config)
+        )
+    if not net.is_combined:
+        return Plan(net, ds, trials[0].options, split, trials)
+    facts = trials[0].prepared.facts | options.facts
+    facts |= {"temperature": net.temperature, "holdout": 0.0}
+    if len(split.holdout):
+        facts["holdout"] = options.holdout
+    epochs = max(trial.options.epochs for trial in trials)
+    return Plan(
+        net,
+        ds,
+        replace(options, epochs=epochs),
+        split,
+        trials,
+        {**config, "networks": len(trials)},
+        "--networks",
+        facts,
+    )
 
 
 # ---- several that read the same rows

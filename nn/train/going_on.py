@@ -1,0 +1,190 @@
+"""Going on from a model, --init MODEL: the network with which a training begins, what
+is refused beside it, the settings that its networks keep."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping
+
+from ..data.dataset import name_of
+from ..data.loading import load_for, split_seed_of
+from ..ds import Dataset
+from ..layers import completed, input_shape, parse, to_spec
+from ..nn import Network
+from ..nn.model import packed, target_of
+from ..nn_aux import INITIALIZERS, TASKS
+from ..settings.flags import BY_NAME, DEFAULTS, settings_of
+from ..settings.values import enumerated, in_a_list
+from ..utils import DataError, InputNotFound, UsageError, listed
+from .options import LOSS, Monitor
+
+# how the rows at hand are read and computed with, whatever the model has
+_OF_READING = ("separator", "header", "memory", "strict")
+# settings of a training that decide how rows are read: the model has done so
+_OF_INPUTS = ("scaling", "number_embedding", "target_means", "clip")
+# settings of what judged the model, which say nothing of other rows
+_OF_JUDGING = ("validation", "monitor", "patience", "refit", "calibrate")
+_PARTS = 3  # of the epochs and the learning rate of the model, of which one is left
+
+
+def is_model(init) -> bool:
+    """Return whether a value of --init is a model, not the name of an initialiser."""
+    return init is not None and not (isinstance(init, str) and init in INITIALIZERS)
+
+
+def begun(of_network: dict, given: Mapping) -> dict:
+    """Return settings of a network with the model that --init names in its place; those
+    without one as they are. given: all settings that are given. Raises UsageError for
+    one that says otherwise than the model."""
+    init = of_network.get("init")
+    if not is_model(init):
+        return of_network
+    engine = {
+        flag.name: of_network[flag.name]
+        for flag in (*settings_of("engine"), BY_NAME["distribute"])
+        if flag.name in of_network
+    }
+    net = _network(init, engine)
+    _check_given(net, given)
+    if "seed" in of_network:
+        _set_seed(net, BY_NAME["seed"].check(of_network["seed"]))
+    return {**of_network, "init": net}
+
+
+def _network(init, engine: dict) -> Network:
+    """Return the network of a model: a file, or what Python has, which stays as it
+    is."""
+    init = getattr(init, "network", init)  # of a Model
+    if isinstance(init, Network):
+        return init.copied(**engine)
+    if not isinstance(init, (str, os.PathLike)):
+        raise _no_model(type(init).__name__)
+    try:
+        return Network.of_file(init, **engine)
+    except InputNotFound:
+        raise _no_model(init) from None
+
+
+def _no_model(found) -> UsageError:
+    names = enumerated(list(INITIALIZERS), "or")
+    return UsageError(f"--init {found}: no such model, expected a model or {names}")
+
+
+def _set_seed(net: Network, seed: int) -> None:
+    """Let the networks of a model go on with the shuffles of seeds from this one on."""
+    net.seed = seed
+    for number, member in enumerate(net.members):
+        member.seed = seed + number
+
+
+# ---- what the model decides
+
+
+def _check_given(net: Network, given: Mapping) -> None:
+    """Raise UsageError for a setting that says otherwise than the model."""
+    free = {*_OF_READING, "init", "seed", "distribute"}
+    free |= {flag.name for flag in settings_of("engine", "train", "checkpoint")}
+    known = _known(net)
+    free = free.difference(_OF_INPUTS)
+    for name, value in given.items():
+        if name in free or value is None or value is False:
+            continue
+        if name == "layers":
+            same = _spec_of(net, value, given.get("activation"))
+            is_same = all(member.spec == same for member in net.members)
+        elif name == "activation" and given.get("layers"):
+            is_same = True  # of the layers that are compared
+        else:
+            is_same = value == known.get(name)
+        if not is_same:
+            of_model = f", {known[name]}" if name in known else ""
+            raise UsageError(
+                f"--{name} {value}: the model of --init has decided it{of_model}; leave it out"
+            )
+
+
+def _known(net: Network) -> dict:
+    """Return what a model has decided, by the names of the flags."""
+    names = [in_a_list(name) for name in net.targets or ()]
+    return {
+        "layers": net.spec,
+        "task": net.task,
+        "loss": net.loss,
+        "target": ",".join(names) or target_of(net),
+        "networks": len(net.members),
+        **{name: net.config.get(name) for name in _OF_INPUTS},
+        **net.config.get("table", {}),
+    }
+
+
+def _spec_of(net: Network, layers: str, activation: str | None) -> str:
+    """Return layers that are given as the model has them."""
+    columns = net.layers[0].columns
+    inputs = input_shape(net.layers)
+    shape = inputs if isinstance(inputs, tuple) else (inputs,)
+    text = completed(layers, shape, net.outputs)
+    found = parse(text, activation or "relu", TASKS[net.task][0], columns)
+    return to_spec(found)
+
+
+def data_for(net: Network, data, target, of_load: dict) -> Dataset:
+    """Read data as a model reads it. target: values beside the data, None: they are
+    among it. of_load: settings."""
+    reading = {name: of_load[name] for name in _OF_READING if name in of_load}
+    return load_for(net, data, y=target, **reading)
+
+
+# ---- the settings that it keeps
+
+
+def settings_going_on(net: Network) -> dict:
+    """Return the settings with which a network goes on, where no others are given:
+    those of its training, but a third of its epochs and rate, and none of what judged
+    it."""
+    config = net.config
+    kept = {
+        flag.name: config[flag.name]
+        for flag in settings_of("train")
+        if flag.name not in _OF_JUDGING and config.get(flag.name) is not None
+    }
+    kept["split_seed"] = split_seed_of(net)
+    kept["epochs"] = math.ceil(_epochs_of(net) / _PARTS)
+    if "learning_rate" in kept:
+        rate = BY_NAME["learning_rate"].check(kept["learning_rate"])
+        kept["learning_rate"] = rate / _PARTS
+    kept.pop("threshold", None)
+    if net.task == "binary":
+        kept["threshold"] = net.threshold
+    return kept
+
+
+def config_going_on(net: Network) -> dict:
+    """Return what the settings of a model keep that goes on: how its files are read,
+    and the digest of the file that it was."""
+    names = ("target", "table", "left_out")
+    kept = {name: net.config[name] for name in names if name in net.config}
+    return {**kept, "init": f"sha256:{hashlib.sha256(packed(net)).hexdigest()}"}
+
+
+def check_classes_of(net: Network, ds: Dataset) -> None:
+    """Raise DataError for data with a class that a model does not have."""
+    unknown = [
+        name for name in ds.classes or () if name not in (net.classes or ds.classes)
+    ]
+    if unknown:
+        raise DataError(
+            f"{name_of(ds)}: found class {unknown[0]}, expected one of {listed(net.classes)}"
+        )
+
+
+def _epochs_of(net: Network) -> int:
+    """Return how many epochs made a network: up to its best one, where it is known."""
+    metrics = net.history.get("val_metric")
+    if metrics:
+        defined = [math.nan if value is None else value for value in metrics]
+        best = Monitor(net.config.get("monitor") or LOSS).best(defined)
+        if best:
+            return best
+    return len(net.history["loss"]) or DEFAULTS["epochs"]

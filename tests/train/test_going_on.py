@@ -1,0 +1,279 @@
+"""Going on from a model, --init MODEL: each network of it learns from further rows,
+which it reads as before."""
+
+import csv
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.checkpoints import start_saving_each_epoch
+from support.command_line import run, succeed
+from support.people import as_csv, people
+
+import nn
+from nn.utils import DataError, UsageError
+
+ROWS = 1500
+SETTINGS = ("epochs", "batch_number", "optimizer", "weight_decay", "holdout")
+
+
+def write_rows(path: str, rows: slice, words="red green blue", extra=()) -> None:
+    """Two numbers and a word that tell a class."""
+    rng = np.random.default_rng(5)
+    numbers = rng.normal(size=(ROWS, 2)).round(4)
+    word = np.array(words.split())[rng.integers(3, size=ROWS)]
+    noise = 0.3 * rng.normal(size=ROWS)
+    score = numbers[:, 0] * numbers[:, 1] + (word == words.split()[0]) + noise
+    named = np.where(score > 0.3, "good", "bad")
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["a", "b", "word", "y"])
+        for values in list(zip(*numbers.T, word, named, strict=True))[rows]:
+            writer.writerow(values)
+        writer.writerows(extra)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with rows, one network and several of the first of them."""
+    folder = tmp_path_factory.mktemp("models")
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        write_rows("all.csv", slice(0, 1200))
+        write_rows("one.csv", slice(0, 600))
+        write_rows("two.csv", slice(600, 1200))
+        write_rows("new.csv", slice(1200, ROWS))
+        given = ["--layers", "auto,16,1", "--epochs", 240, "--quiet"]
+        succeed("train", "one.csv", "-m", "one.bin", *given)
+        succeed("train", "all.csv", "-m", "all.bin", *given)
+        succeed("train", "one.csv", "-m", "three.bin", *given, "--networks", 3)
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def here(models, monkeypatch):
+    monkeypatch.chdir(models)
+    return models
+
+
+def loss_of(model: str) -> float:
+    return succeed("test", model, "new.csv", "--json", "--quiet").json["log_loss"]
+
+
+def test_a_model_that_goes_on_is_as_good_as_one_of_all_rows(here):
+    told = succeed("train", "two.csv", "-m", "two.bin", "--init", "one.bin", "--json")
+    net = nn.Network.load("two.bin")
+    before = nn.Network.load("one.bin")
+    assert told.json["epochs"] == 80
+    assert net.config["learning_rate"] == before.config["learning_rate"] / 3
+    for name in SETTINGS[1:]:
+        assert net.config[name] == before.config[name]
+    for name in ("spec", "loss", "classes", "columns", "targets", "gap_words"):
+        assert getattr(net, name) == getattr(before, name)
+    assert net.encoding.to_dict() == before.encoding.to_dict()
+    assert loss_of("two.bin") < 1.05 * loss_of("all.bin")
+    assert loss_of("two.bin") < loss_of("one.bin")
+
+
+def test_command_and_python_write_the_same_bytes_on_any_number_of_threads(here):
+    for model in ("one", "three"):
+        command = ["train", "two.csv", "--init", f"{model}.bin", "--backend", "omp"]
+        for threads in (1, 3):
+            succeed(*command, "-m", f"{threads}.bin", "--threads", threads)
+        was = Path(f"{model}.bin").read_bytes()
+        loaded = nn.Model.load(f"{model}.bin")
+        for init in (f"{model}.bin", loaded, loaded.network, Path(f"{model}.bin")):
+            found = nn.fit("two.csv", init=init, backend="omp")
+            found.save("python.bin")
+            assert Path("python.bin").read_bytes() == Path("1.bin").read_bytes()
+        assert Path("3.bin").read_bytes() == Path("1.bin").read_bytes()
+        loaded.save("again.bin")  # it is not trained itself
+        assert Path("again.bin").read_bytes() == was
+
+
+def test_each_network_of_several_goes_on_as_if_it_were_alone(here):
+    nn.fit("two.csv", init="three.bin").save("on.bin")
+    before = nn.Model.load("three.bin")
+    after = nn.Model.load("on.bin")
+    assert len(after.members) == 3
+    assert after.network.config["networks"] == 3
+    for was, net in zip(before.members, after.members, strict=True):
+        alone = nn.fit("two.csv", init=was).network
+        for name, values in alone.parameters().items():
+            assert np.array_equal(values, net.parameters()[name])
+        assert net.seed == was.seed
+    assert loss_of("on.bin") < loss_of("three.bin")
+
+
+def test_weights_of_members_stay_and_folds_do_not(here):
+    nn.fit("one.csv", effort="quick").save("chosen.bin")
+    before = nn.Network.of_file("chosen.bin")
+    after = nn.fit("two.csv", init="chosen.bin", epochs=1, seed=7).network
+    assert before.crossed is not None
+    assert before.judged is not None
+    assert after.crossed is None
+    assert after.judged is None
+    assert "folds" not in after.config
+    assert after.member_weights == before.member_weights
+    assert after.encoding.to_dict() == before.encoding.to_dict()
+    assert [net.seed for net in after.members] == [
+        7 + k for k in range(len(after.members))
+    ]
+    for was, net in zip(before.members, after.members, strict=True):
+        assert net.encoding.to_dict() == was.encoding.to_dict()
+
+
+def test_numbers_and_targets_keep_the_scaling_of_the_model(folder):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 3))
+    y = x @ [1, 2, 3]
+    model = nn.fit(x, y, layers="3,8,1", epochs=3)
+    further = nn.fit(10 * x + 4, 100 * y, init=model, epochs=1)
+    for name in ("scaling", "target_scaling"):
+        was, now = (getattr(one.network, name) for one in (model, further))
+        assert was.to_dict() == now.to_dict()
+    assert further.network.medians == model.network.medians
+    # a training that begins with the model finds others
+    net = nn.Network.of_file(_saved(model))
+    nn.train(net, nn.load(10 * x + 4, y=100 * y), epochs=1)
+    assert net.scaling.to_dict() != model.network.scaling.to_dict()
+
+
+def _saved(model) -> str:
+    model.save("m.bin")
+    return "m.bin"
+
+
+def test_a_training_that_goes_on_is_killed_and_resumed_to_the_same_bytes(here):
+    for model in ("one", "three"):
+        given = ["--train", "--dataset", "two.csv", "--init", f"{model}.bin"]
+        given += ["--epochs", 1000]
+        succeed(*given, "--model", "peace.bin")
+        given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
+        process = start_saving_each_epoch(*given)
+        try:
+            while not os.path.exists("c.ck"):
+                assert process.poll() is None
+                time.sleep(0.01)
+        finally:
+            process.kill()
+            process.communicate()
+        assert process.returncode
+        told = run(*given[:3], *given[5:], "--init", "all.bin")
+        assert told.code == 2
+        assert "--init: c.ck" in told.err or "networks" in told.err
+        succeed(*given)
+        assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes()
+        os.remove("c.ck")
+        os.remove("m.bin")
+
+
+REFUSED = [
+    (["--layers", "auto,3,1"], "3,16:relu,1:sigmoid"),
+    (["--activation", "tanh"], "--activation tanh"),
+    (["--loss", "mse"], "bce"),
+    (["--task", "multiclass"], "binary"),
+    (["--scaling", "none"], "standardization"),
+    (["--target", "word"], "--target word: the model of --init has decided it, y"),
+    (["--categories", "a"], "--categories a"),
+    (["--weight", "b"], "--weight b"),
+    (["--number_embedding", "8"], "--number_embedding"),
+    (["--networks", "2"], "--networks 2: the model of --init has decided it, 1"),
+    (["--folds", "3"], "--folds 3"),
+    (["--effort", "quick"], "--init is not for it"),
+    (["--reference"], "--reference"),
+    (["--validation", "fold"], "give --folds too"),
+]
+
+
+@pytest.mark.parametrize("flags, told", REFUSED)
+def test_a_flag_that_says_otherwise_is_refused_in_a_line(here, flags, told):
+    found = run("train", "two.csv", "-m", "x.bin", "--init", "one.bin", *flags)
+    assert found.code == 2
+    assert told in found.err
+    assert found.err.count("\n") == 1
+    assert not os.path.exists("x.bin")
+
+
+def test_a_flag_that_says_the_same_is_taken(here):
+    same = ["--layers", "auto,16,1", "--loss", "bce", "--target", "y", "--networks", 1]
+    given = ["train", "two.csv", "--init", "one.bin", "--epochs", 1]
+    succeed(*given, "-m", "same.bin", *same, "--activation", "relu")
+    succeed(*given, "-m", "plain.bin")
+    assert Path("same.bin").read_bytes() == Path("plain.bin").read_bytes()
+
+
+def test_what_is_no_model_is_refused_in_a_line(here):
+    for init, code, told in [
+        ("nowhere", 2, "--init nowhere: no such model, expected a model or he, lecun"),
+        ("one.csv", 65, "one.csv: not a model file of nn"),
+    ]:
+        found = run("train", "two.csv", "-m", "x.bin", "--init", init)
+        assert (found.code, found.err.count("\n")) == (code, 1)
+        assert told in found.err
+    data = bytearray(Path("one.bin").read_bytes())
+    data[-1] ^= 1
+    Path("changed.bin").write_bytes(data)
+    assert run("train", "two.csv", "-m", "x.bin", "--init", "changed.bin").code == 65
+    for init in (3, {"a": 1}):
+        with pytest.raises(UsageError, match="--init .*: no such model"):
+            nn.fit("two.csv", init=init)
+    with pytest.raises(UsageError, match="--init one.bin"):
+        nn.Network("3,1", init="one.bin")
+
+
+def test_new_classes_are_refused_and_new_words_share_their_slot(here, caplog):
+    write_rows("classes.csv", slice(600, 700), extra=[[1, 2, "red", "new"]])
+    found = run("train", "classes.csv", "-m", "x.bin", "--init", "one.bin")
+    assert found.code == 65
+    assert 'found class "new", expected one of the model\'s classes' in found.err
+    ds = nn.load("classes.csv")
+    with pytest.raises(DataError, match="found class new, expected one of good, bad"):
+        nn.fit(ds, init="one.bin")
+    write_rows("words.csv", slice(600, 1200), words="violet green brown")
+    net = nn.fit("words.csv", init="one.bin").network
+    assert "were not seen in training" in caplog.text
+    assert net.encoding.to_dict() == nn.Network.load("one.bin").encoding.to_dict()
+    rows = {"a": [1.0, 1.0], "b": [0.2, 0.2], "word": ["violet", "brown"]}
+    both = net.predict(rows)
+    assert both[0] == both[1]
+    before = nn.Network.load("one.bin").predict(rows)
+    assert (np.abs(both - before) > 1e-4).all()  # they have learned together
+
+
+def test_a_model_of_other_columns_is_refused(here):
+    Path("people.csv").write_text(as_csv(people(200)))
+    found = run("train", "people.csv", "-m", "x.bin", "--init", "one.bin")
+    assert found.code == 65
+    assert found.err.count("\n") == 1
+
+
+def test_settings_of_a_hostile_model_are_refused_in_a_line(here):
+    net = nn.Network.load("one.bin")
+    for name, value in [
+        ("learning_rate", "fast"),
+        ("optimizer", "/etc/passwd"),
+        ("batch_number", [1]),
+        ("epsilon", {"a": 1}),
+    ]:
+        config = {**net.config, name: value}
+        changed = nn.Network.load("one.bin")
+        changed.config = config
+        changed.export("hostile.bin")
+        found = run("train", "two.csv", "-m", "x.bin", "--init", "hostile.bin")
+        assert (found.code, found.err.count("\n")) == (2, 1), found.err
+
+
+def test_images_go_on_too(folder):
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 255, (120, 1, 8, 8)).astype(np.uint8)
+    y = (x[:, 0, :4].mean(axis=(1, 2)) > x[:, 0, 4:].mean(axis=(1, 2))).astype(int)
+    model = nn.fit(x, y, layers="1x8x8,conv2k3same,1", epochs=2)
+    further = nn.fit(x, y, init=model, epochs=20)
+    assert further.network.spec == model.network.spec
+    assert further.network.history["loss"][-1] < model.network.history["loss"][-1]
