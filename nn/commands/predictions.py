@@ -3,7 +3,6 @@ at a time."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -11,10 +10,11 @@ import numpy as np
 from ..core.metrics import decide
 from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
+from ..settings.values import split_names
 from ..test import scores_of
 from ..test.drift import reasons_of
 from ..test.out_of_fold import check_scores, out_of_fold
-from ..utils import distinct_names, names_apart
+from ..utils import UsageError, distinct_names, names_apart
 from .table_file import Block, Table
 
 REASONS = "reasons"  # a column
@@ -91,21 +91,72 @@ def _predicted(
 def with_reasons(net, ds: Dataset, table: Table) -> Table:
     """Return a table of predictions with a column that says why a person should look at
     a row."""
-    return Table(
-        [*table.names, *distinct_names([REASONS], table.names)],
-        map(_with_reasons(net, ds), itertools.count(), table.blocks),
-    )
+
+    def reasons(rows: slice) -> Block:
+        return [reasons_of(net, ds.of_rows(rows).unfilled)]
+
+    return _beside(table, distinct_names([REASONS], table.names), reasons)
 
 
-def _with_reasons(net, ds: Dataset) -> Callable[[int, Block], Block]:
-    """Return what adds reasons to the block of this number."""
+def with_texts(table: Table, columns: dict[str, list[str]]) -> Table:
+    """Return a table with columns of texts behind its own."""
 
-    def added(number: int, block: Block) -> Block:
-        start = number * ROWS_OF_PREDICTIONS
-        rows = ds.of_rows(slice(start, start + ROWS_OF_PREDICTIONS))
-        return [*block, reasons_of(net, rows.unfilled)]
+    def texts(rows: slice) -> Block:
+        return [values[rows] for values in columns.values()]
 
-    return added
+    return _beside(table, list(columns), texts)
+
+
+def _beside(table: Table, names: list[str], columns: Callable[[slice], Block]) -> Table:
+    """Return a table with columns behind its own. columns: gives those of some rows."""
+
+    def blocks() -> Iterator[Block]:
+        start = 0
+        for block in table.blocks:
+            rows = slice(start, start + len(block[0]))
+            yield [*block, *columns(rows)]
+            start = rows.stop
+
+    return Table([*table.names, *names], blocks())
+
+
+def parse_columns(text: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the columns that --columns asks for: by the name that each gets, the name
+    or place of what is written there. names: of the predictions' own columns. Raises
+    UsageError for a name that comes twice."""
+    columns: dict[str, str] = {}
+    for word in split_names(text, names):
+        name, _, source = word.partition("=")
+        if word in names or not source:
+            name = source = word
+        if name in columns:
+            raise UsageError(
+                f"--columns {text}: two columns are called {name}; give one another name"
+            )
+        columns[name] = source
+    return columns
+
+
+def with_columns(table: Table, columns: dict[str, str]) -> Table:
+    """Return a table of these of its columns, by the names that they get."""
+    places = [table.names.index(source) for source in columns.values()]
+    blocks = ([block[place] for place in places] for block in table.blocks)
+    return Table(list(columns), blocks)
+
+
+def with_progress(
+    table: Table, rows: int, progress: Callable[[int, int], None]
+) -> Table:
+    """Return a table that tells, as it is written, how many of its rows are done."""
+
+    def blocks() -> Iterator[Block]:
+        done = 0
+        for block in table.blocks:
+            yield block
+            done += len(block[0])
+            progress(done, rows)
+
+    return Table(table.names, blocks())
 
 
 def fold_table(net, ds: Dataset) -> Table:

@@ -11,7 +11,7 @@ from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
 from ..nn_aux import DTYPES, OPTIMIZERS, TASKS
 from ..settings.flags import DEFAULTS, given_values, keywords, settings_of_model
-from ..settings.values import check_is_number, split_names
+from ..settings.values import check_is_number, in_a_list, split_names
 from ..terminal import console, tables
 from ..utils import (
     UsageError,
@@ -32,6 +32,10 @@ from .common import (
     unseen_rows,
     write_page,
 )
+
+# exit codes of --compare A,B --check; 0: B is better
+CANNOT_TELL = 3
+WORSE = 4
 
 
 def test_command(flags) -> None:
@@ -108,10 +112,8 @@ def predict_command(flags) -> None:
         raise UsageError(
             "--profile: the predictions are on stdout, where it would be printed; give --output FILE, or --json"
         )
-    if flags.id and (flags.dataset == "-" or is_stream(flags.dataset)):
-        raise UsageError(
-            f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first"
-        )
+    if flags.id:
+        _check_read_twice(flags, "id")
     net = load_network(flags)
 
     from ..core.conformal import known_at
@@ -127,7 +129,6 @@ def predict_command(flags) -> None:
     from ..data.loading import kept_columns, load_for
     from ..data.source import short_name
     from ..watch.observe import InferenceObservers
-    from .predictions import prediction_table, with_reasons
 
     began = time.perf_counter()
     ds = load_for(
@@ -148,9 +149,7 @@ def predict_command(flags) -> None:
     )
     drift = drift_told(net, ds)
     observers = InferenceObservers(flags, net, (began, time.perf_counter()))
-    table = prediction_table(net, ds, flags.threshold, flags.level)
-    if flags.flag:
-        table = with_reasons(net, ds, table)
+    table = _table_of(flags, net, ds)
     facts = {"model": flags.model, "drift": drift and drift.to_dict()}
     if flags.json and is_printed:
         print_rows(facts, table, observers.finish)
@@ -174,9 +173,49 @@ def _print_profile(profile: dict) -> None:
         tables.inference_report(profile["profile"])
 
 
-def compare_command(flags) -> None:
+def _check_read_twice(flags, flag: str) -> None:
+    """Raise UsageError for a flag that reads --dataset once more, where that is a
+    stream."""
+    if flags.dataset == "-" or is_stream(flags.dataset):
+        raise UsageError(
+            f"--{flag} {getattr(flags, flag)}: reads the file twice, which {flags.dataset} does not allow; save it first"
+        )
+
+
+def _table_of(flags, net, ds):
+    """Return the table of predictions that the flags ask for."""
+    from ..data.loading import kept_columns
+    from .predictions import (
+        parse_columns,
+        prediction_table,
+        with_columns,
+        with_progress,
+        with_reasons,
+        with_texts,
+    )
+
+    table = prediction_table(net, ds, flags.threshold, flags.level)
+    if flags.flag:
+        table = with_reasons(net, ds, table)
+    if flags.columns:
+        columns = parse_columns(flags.columns, table.names)
+        of_file = [*dict.fromkeys(columns.values())]
+        of_file = [source for source in of_file if source not in table.names]
+        if of_file:
+            _check_read_twice(flags, "columns")
+            names = ",".join(map(in_a_list, of_file))
+            texts = kept_columns(flags.dataset, net.schema, names, "columns")
+            table = with_texts(table, dict(zip(of_file, texts.values(), strict=True)))
+        table = with_columns(table, columns)
+    progress = progress_of(flags, "predictions")
+    if progress is not None and flags.output not in (None, "-"):
+        return with_progress(table, ds.rows, progress)
+    return table
+
+
+def compare_command(flags) -> int:
     """Print the metrics of two models side by side, the interval of their difference,
-    and which is better."""
+    and which is better; with --check return the exit code that says it."""
     from ..nn import Network
     from ..test.compare import RESERVED_KEYS, Side, compared_sides
     from ..test.out_of_fold import check_scores
@@ -210,6 +249,9 @@ def compare_command(flags) -> None:
         print_json(result)
     else:
         tables.comparison_report(result)
+    if not flags.check:
+        return 0
+    return {names[1]: 0, None: CANNOT_TELL, names[0]: WORSE}[result["better"]]
 
 
 def explain_command(flags) -> None:

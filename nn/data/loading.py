@@ -484,17 +484,19 @@ def _pixels(x: np.ndarray, schema: Schema) -> np.ndarray:
     return x.reshape(-1, *schema.pixels)
 
 
-def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
+def kept_columns(
+    path: str, schema: Schema, names: str, flag: str = "id"
+) -> dict[str, list[str]]:
     """Return the text of columns of a file, which predictions are written beside.
-    names: with commas, * for all."""
+    names: with commas, * for all; flag: that asks for them."""
     file_format, files = recognise(path)
     if not file_format.table:
-        raise UsageError(f"--id {names}: keeps columns of a table, {path} is none")
+        raise UsageError(f"--{flag} {names}: keeps columns of a table, {path} is none")
     source = file_format.table(files, path, schema)
     if names == "*":
         places = list(range(source.width))
     else:
-        places = columns_asked_for(source, "id", names)
+        places = columns_asked_for(source, flag, names)
     reads = dict.fromkeys(places, "text")
     table = source.read(Selection(reads, raw=frozenset(places), missing=frozenset()))
     return _texts_of(source, table, places)

@@ -387,6 +387,18 @@ _FLAG_GROUPS = {
             modes=TRAIN | {"predict", "explain", "export", "sweep", "study", "plot"},
         ),
         Flag(
+            "columns",
+            "Columns of predictions, of --dataset and of what --predict finds: 'Id,Survived=predicted' (all found).",
+            NAMES,
+            "NAMES",
+            modes=frozenset({"predict"}),
+        ),
+        Flag(
+            "check",
+            "End with exit code 0 if B of --compare A,B is better, 3 if the rows cannot tell, 4 if it is worse.",
+            modes=frozenset({"compare"}),
+        ),
+        Flag(
             "flag",
             "Add a column of reasons to look at a row: values outside training's range, unseen words, gaps.",
             modes=frozenset({"predict"}),

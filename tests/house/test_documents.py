@@ -28,6 +28,7 @@ from support.command_line import ONE, REPOSITORY, environment, succeed
 from nn import nn_aux
 from nn.commands.drift import DRIFTED
 from nn.commands.train import RUN_AGAIN
+from nn.commands.use import CANNOT_TELL, WORSE
 from nn.files import model_file
 from nn.layers import LAYER_KINDS
 from nn.settings.flags import BY_NAME, FLAGS, GONE, MODES
@@ -526,7 +527,16 @@ def test_the_exit_codes_are_those_of_the_errors():
         error.exit_code
         for error in (NnError, UsageError, DataError, InputNotFound, OutputError)
     }
-    assert documented == errors | {0, DRIFTED, RUN_AGAIN, 129, 130, 143}
+    assert documented == errors | {
+        0,
+        DRIFTED,
+        CANNOT_TELL,
+        WORSE,
+        RUN_AGAIN,
+        129,
+        130,
+        143,
+    }
 
 
 DEFINED = "ACTIVATIONS", "LOSSES", "OPTIMIZERS", "INITIALIZERS", "SCHEDULES", "SCALINGS"
