@@ -71,6 +71,14 @@ class Network:
     Raises UsageError for what does not fit together.
     """
 
+    # for type checkers, the fields of the record of facts that a person asks for
+    columns: list[str] | None
+    targets: list[str] | None
+    classes: list[str] | None
+    threshold: float
+    history: dict
+    config: dict
+
     def __init__(  # noqa: PLR0913 - settings by keyword
         self,
         layers: str | Sequence[int | str],
@@ -235,7 +243,7 @@ class Network:
 
     @property
     def facts(self) -> Facts:
-        """What the network knows of its data and training."""
+        """Return what the network knows of its data and training."""
         return self._facts
 
     @facts.setter

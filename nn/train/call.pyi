@@ -1,4 +1,4 @@
-"""The settings of train by name, made from FLAGS by tests/house/test_types.py."""
+"""The settings of train, made from FLAGS by tests/house/test_types.py."""
 
 from typing import Any
 
@@ -20,6 +20,7 @@ def train(
     callback: Callback | None = ...,
     checkpoint: str | Checkpoint | None = ...,
     stop: StopRequest | None = ...,
+    goes_on: bool = ...,
     scaling: str | None = ...,
     holdout: float | None = ...,
     threshold: float | str | None = ...,

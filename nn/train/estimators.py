@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,13 @@ def _constructor(*without: str) -> Callable:
 
     @takes("network", "train", "several", "load", "engine", without={*_NONE, *without})
     def __init__(
-        self, layers=None, *, effort=None, batch_size=None, random_state=0, **settings
+        self,
+        layers: str | Sequence[int | str] | None = None,
+        *,
+        effort: str | None = None,
+        batch_size: int | None = None,
+        random_state: Any = 0,
+        **settings,
     ):
         self.layers = layers
         self.effort = effort

@@ -13,6 +13,7 @@ from ..core.metrics import decide
 from ..data.column import labels_of
 from ..data.dataset import Dataset
 from ..data.frames import columns_of
+from ..data.given_rows import rows_of
 from ..data.loading import load_for
 from ..ds import load
 from ..files.checkpoint import Checkpoint
@@ -20,7 +21,7 @@ from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
 from ..nn.card import card_of
-from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers
+from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers, takes
 from ..settings.values import LAYERS, joined_names
 from ..test import test
 from ..test.compare import Side, compared_sides
@@ -45,6 +46,7 @@ OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"
 LINES = 12  # of columns that a repr names
 
 
+@takes(*OF_FIT)
 def fit(
     data,
     target: str | int | np.ndarray | Sequence | None = None,
@@ -286,6 +288,39 @@ class Model:
         """Return how rows differ from those of the training, column by column, by the
         keys of `nn drift --json`; see nn.test.drift."""
         return drift(self.network, rows)
+
+    @property
+    def classes_(self) -> np.ndarray | None:
+        """Return the classes in the order of predict_proba, as scikit-learn names
+        them; None for a regression."""
+        net = self.network
+        if net.task == "regression":
+            return None
+        if net.classes is None:
+            return np.arange(max(2, net.outputs))
+        return labels_of(net.classes, net.label_type)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray | None:
+        """Return the names of the input columns as scikit-learn has them; None where
+        the data had none."""
+        if self.columns is None:
+            return None
+        return np.array(self.columns, object)
+
+    def score(self, data, y=None) -> float:
+        """Return the accuracy, of a regression R2, on data with the target among its
+        columns, or on rows and their targets y."""
+        if y is None:
+            figures = self.test(data)
+        else:
+            net = self.network
+            targets = np.asarray(y)
+            if net.task != "regression":
+                return float(np.mean(self.predict(data) == targets))
+            rows = Dataset(rows_of(net, data), targets, net.task)
+            figures = test(net, rows)
+        return figures["r2" if self.network.task == "regression" else "accuracy"]
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""

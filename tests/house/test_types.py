@@ -40,6 +40,10 @@ nn.load(np.zeros((3, 2)), y=np.zeros(3))
 classifier = nn.NetworkClassifier(effort="quick", epochs=3)
 classifier.fit(np.zeros((4, 2)), [0, 1, 0, 1])
 print(classifier.predict(np.zeros((4, 2))))
+model = nn.fit("CC.csv", "Class", epochs=5, layers="auto,8,1", drop=["Time"])
+classes: np.ndarray | None = model.classes_
+accuracy: float = model.score("test.csv") + model.score([[0.0]], [1])
+print(model.feature_names_in_, model.predict([[0.0]]), nn.Model.load("m.bin").columns)
 try:
     nn.load("none.csv")
 except nn.NnError as error:
@@ -47,23 +51,9 @@ except nn.NnError as error:
 """
 
 
-STUB = PACKAGE / "train" / "call.pyi"  # python tests/house/test_types.py writes it
-
-
-def stub() -> str:
-    """What an editor reads of nn.train: its settings by name, as the record has
-    them."""
-    parameters = inspect.signature(nn.train).parameters.values()
-    positional = []
-    for parameter in parameters:
-        if parameter.kind is not parameter.KEYWORD_ONLY:
-            positional.append(f"    {parameter.name}: {parameter.annotation},\n")
-    named = []
-    for parameter in parameters:
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            named.append(f"    {parameter.name}: {parameter.annotation} = ...,\n")
-    return f'''"""The settings of train by name, made from FLAGS by tests/house/test_types.py."""
-
+# python tests/house/test_types.py writes them
+STUBS = {
+    "call": """\
 from typing import Any
 
 import numpy as np
@@ -74,15 +64,112 @@ from ..nn import Network
 from ..utils import StopRequest
 from ..watch.callbacks import Callback
 from .rows import ReadValidation
+""",
+    "fit": """\
+from collections.abc import Sequence
+from typing import Any
 
-def train(
-{"".join(positional)}    *,
-{"".join(named)}) -> dict[str, Any]: ...
-'''
+import numpy as np
+
+from ..files.checkpoint import Checkpoint
+from ..nn import Network
+from ..test.importance import Importance
+from ..test.shapley import Explanation
+from ..watch.callbacks import Callback
+""",
+    "estimators": """\
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from ..nn import Network
+""",
+}
+HEAD = '"""The settings of {}, made from FLAGS by tests/house/test_types.py."""\n'
 
 
-def test_editors_see_the_settings_of_train():
-    assert STUB.read_text() == stub()
+def signature_text(function, indent: str = "", returns: str | None = None) -> str:
+    """A function as a stub has it. returns: its type, None: as it says."""
+    signature = inspect.signature(function)
+    lines = []
+    is_named = False
+    for parameter in signature.parameters.values():
+        text = parameter.name
+        if parameter.kind is parameter.VAR_KEYWORD:
+            text = f"**{text}: Any"
+        elif parameter.name != "self" and parameter.name != "cls":
+            annotation = parameter.annotation
+            if annotation is parameter.empty:
+                annotation = "Any"
+            text += f": {annotation}"
+        if parameter.kind is parameter.KEYWORD_ONLY and not is_named:
+            is_named = True
+            lines.append(f"{indent}    *,\n")
+        if parameter.default is not parameter.empty:
+            text += " = ..."
+        lines.append(f"{indent}    {text},\n")
+    result = returns or signature.return_annotation
+    if result is signature.empty:
+        result = "None"
+    result = result.replace("dict", "dict[str, Any]") if result == "dict" else result
+    name = function.__name__
+    return f"{indent}def {name}(\n{''.join(lines)}{indent}) -> {result}: ...\n"
+
+
+def class_text(kind: type, base: str = "", attributes: str = "") -> str:
+    """A class with its public methods, those of its bases in nn too."""
+    found: dict = {}
+    for owner in reversed(kind.__mro__):
+        if owner.__module__.startswith("nn."):
+            found |= vars(owner)
+    parts = [f"class {kind.__name__}{base}:\n{attributes}"]
+    for name, member in found.items():
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(member, property):
+            parts.append("    @property\n")
+            parts.append(signature_text(member.fget, "    "))
+        elif isinstance(member, classmethod):
+            parts.append("    @classmethod\n")
+            parts.append(signature_text(member.__func__, "    "))
+        elif inspect.isfunction(member):
+            returns = kind.__name__ if name == "fit" else None
+            parts.append(signature_text(member, "    ", returns))
+    return "".join(parts)
+
+
+def stub(module: str) -> str:
+    """What an editor reads of a module: its settings by name, as the record has
+    them."""
+    if module == "call":
+        parts = [signature_text(nn.train, returns="dict[str, Any]")]
+    elif module == "fit":
+        attributes = "    network: Network\n    metrics: dict[str, Any]\n"
+        parts = [signature_text(nn.fit), class_text(nn.Model, "", attributes)]
+        parts.append(signature_text(nn.compare))
+    else:
+        attributes = (
+            "    network_: Network\n    figures_: dict[str, Any]\n"
+            "    loss_curve_: list[float]\n    n_features_in_: int\n"
+        )
+        of_classes = attributes + "    classes_: np.ndarray\n"
+        parts = [
+            class_text(
+                nn.NetworkClassifier, "(ClassifierMixin, BaseEstimator)", of_classes
+            ),
+            class_text(
+                nn.NetworkRegressor, "(RegressorMixin, BaseEstimator)", attributes
+            ),
+        ]
+    about = {"call": "train", "fit": "fit", "estimators": "the estimators"}[module]
+    return "\n".join([HEAD.format(about), STUBS[module], *parts])
+
+
+@pytest.mark.parametrize("module", STUBS)
+def test_editors_see_the_settings(module):
+    assert (PACKAGE / "train" / f"{module}.pyi").read_text() == stub(module)
 
 
 def test_editors_see_the_public_names():
@@ -109,5 +196,31 @@ def test_a_script_has_no_errors_of_types(checker, given, tmp_path, monkeypatch):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+WRONG = """
+import nn
+
+nn.fit("CC.csv", epochs="five")
+nn.NetworkClassifier(epochs="five")
+nn.fit("CC.csv", epoch=5)
+"""
+
+
+def test_a_checker_finds_a_setting_of_another_type_or_name(tmp_path, monkeypatch):
+    if find_spec("mypy") is None:
+        pytest.skip("mypy is not installed")
+    (tmp_path / "script.py").write_text(WRONG)
+    monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
+    command = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert [
+        int(n) for n in re.findall(r"^script.py:(\d+): error", done.stdout, re.M)
+    ] == [
+        4,
+        5,
+        6,
+    ], done.stdout
+
+
 if __name__ == "__main__":
-    STUB.write_text(stub())
+    for module in STUBS:
+        (PACKAGE / "train" / f"{module}.pyi").write_text(stub(module))

@@ -139,17 +139,18 @@ def test_pages_and_texts_tell_numbers_apart(far):
     """1e+09 at 1e+09 tells nothing."""
     succeed("test", far / "m.bin", far / "far.csv", "--report", far / "page.html", "-q")
     page = (far / "page.html").read_text()
-    low = f"{A.min():.0f}"
-    high = f"{A.max():.0f}"
+    low = f"{A.min():,.0f}"
+    high = f"{A.max():,.0f}"
     assert "1e+09" not in page
-    assert f"{low} to {high}, median 10000000" in page
+    assert f"{low} to {high}, median 1,000,000,0" in page
     output = run("explain", far / "m.bin", far / "far.csv", "-q").out
     ends = re.search(
         r"^a: the value (\d+\S*) at (\d+\S*), (\d+\S*) at (\d+\S*)$",
         output,
         re.MULTILINE,
     )
-    first, at_first, last, at_last = map(float, ends.groups())
+    numbers = [text.replace(",", "") for text in ends.groups()]
+    first, at_first, last, at_last = map(float, numbers)
     net = nn.Model.load(far / "m.bin").network
     parameters = net.parameters()["layer0.weight"]
     slope = parameters[0, 0] * net.target_scaling.scale[0] / net.scaling.scale[0]
