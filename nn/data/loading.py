@@ -664,13 +664,18 @@ def training_dataset(
     return ds
 
 
-def split_of_model(net, ds: Dataset) -> Split:
+def split_of_model(
+    net, ds: Dataset, holdout: float | None = None, split_seed: int | None = None
+) -> Split:
     """Return the split of the data that a network was trained on into the rows that it
-    was trained on, those that validated among them, and those that it held out."""
+    was trained on, those that validated among them, and those that it held out.
+    holdout, split_seed: of an ancestor."""
     is_whole = net.weightless_rows is None
-    return split_rows(
-        ds, net.holdout, 0.0, split_seed_of(net), keeps_weightless=is_whole
-    )
+    if holdout is None:
+        holdout = net.holdout
+    if split_seed is None:
+        split_seed = split_seed_of(net)
+    return split_rows(ds, holdout, 0.0, split_seed, keeps_weightless=is_whole)
 
 
 def split_seed_of(net) -> int:

@@ -48,6 +48,8 @@ FOLD = "rows.fold"
 SCORE = "rows.score"
 SCORE_TYPE = np.dtype(np.float32)  # of these scores, whatever the type of the networks
 _FOLD_TYPES = {"U8": np.uint8, "U32": np.uint32}
+# trainings that a model remembers by their data, the last ones
+MOST_ANCESTORS = 64
 IN_MEMORY = "the network"  # how errors call a file that is none
 _MODEL_FILE = TensorFile(
     "nn",
@@ -318,6 +320,12 @@ _METADATA = {
         "an object with the settings of a training",
     ),
 }
+_ANCESTOR = {
+    "data": is_string,
+    "holdout": _CONFIG["holdout"],
+    "split_seed": _CONFIG["split_seed"],
+}
+_ARE_ANCESTORS = list_of(object_of(_ANCESTOR, closed=True))
 _MEMBER_FACTS = {"weight": lambda value: is_number(value) and value > 0}
 # what members' metadata do not take from that of all
 _NOT_SHARED = (
@@ -326,6 +334,7 @@ _NOT_SHARED = (
     "crossed",
     "conformal",
     "row_hashes",
+    "ancestors",
     "profiles",
 )
 # metrics of rows, or of a part of them
@@ -454,6 +463,10 @@ MAY_BE_MISSING = {
         "a temperature above 0 and a threshold for each fold",
     ),
     "conformal": (_is_conformal, "levels, and residuals or scores of each"),
+    "ancestors": (
+        lambda value: _ARE_ANCESTORS(value) and 0 < len(value) <= MOST_ANCESTORS,
+        f"at most {MOST_ANCESTORS} trainings with data, holdout and split_seed",
+    ),
     "row_hashes": (row_hashes.is_fact, "data, rows, wide and hashes"),
     "profiles": (profiles.are_profiles, "a distribution for each column"),
     "weightless_rows": (

@@ -39,6 +39,8 @@ class Facts:
     holdout: float = 0.0
     dataset: dict | None = None  # path, sha256
     row_hashes: dict | None = None  # of the rows of training, see row_hashes.py
+    # trainings before, of the models that it goes on from, see trained_rows.py
+    ancestors: list[dict] = field(default_factory=list)
     profiles: list[dict] | None = None  # of their columns, see data/profiles.py
     # that left before rows were divided; None: such rows stay
     weightless_rows: int | None = None

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.dataset import Dataset, as_read_by
-from ..data.loading import split_of_model
+from ..data.loading import split_of_model, split_seed_of
 from ..data.profiles import profiles_of
 from ..data.row_hashes import KEPT, hashes_of, kept_hashes, knows_earlier_rows
+from ..files.model_file import MOST_ANCESTORS
 
 # rows that could be among the kept hashes, from which a share is told of all
 LEAST_SAMPLE = 5
@@ -73,14 +74,16 @@ def trained_on(net, ds: Dataset) -> Trained:
 def known_rows(net, ds: Dataset) -> np.ndarray | None:
     """Return which rows of its training data, or of a part of them, a network was
     trained on, bool (rows,); None for other data."""
-    if not is_training_data(net, ds):
-        return None
     if ds.whole is None:
         whole = ds
     else:
         whole = ds.whole
     is_trained = np.zeros(whole.rows, bool)
-    is_trained[split_of_model(net, whole).training] = True
+    splits = [split_of_model(net, whole, **how) for how in _divisions_of(net, ds)]
+    if not splits:
+        return None
+    for split in splits:
+        is_trained[split.training] = True
     # the networks know a row that leaves by its twin
     if whole.sets_of_twins is not None:
         is_trained = np.isin(whole.sets_of_twins, whole.sets_of_twins[is_trained])
@@ -89,17 +92,51 @@ def known_rows(net, ds: Dataset) -> np.ndarray | None:
     return is_trained[ds.part_rows]
 
 
+def _divisions_of(net, ds: Dataset) -> list[dict]:
+    """Return how these rows, or those that they are some of, were divided for the
+    trainings of a network and of its ancestors; none for data of no training."""
+    if not _are_read_alike(net, ds):
+        return []
+    found = [
+        {name: training[name] for name in ("holdout", "split_seed")}
+        for training in getattr(net, "ancestors", ())
+        if training["data"] == ds.sha256
+    ]
+    if _digest_of(net) == ds.sha256:
+        found.append({})
+    return found
+
+
+def ancestors_with(net) -> list[dict]:
+    """Return the ancestors of a model that goes on from this one: the last trainings
+    whose data are known."""
+    data = _digest_of(net)
+    if data is None:
+        return net.ancestors
+    own = {"data": data, "holdout": net.holdout, "split_seed": split_seed_of(net)}
+    others = [training for training in net.ancestors if training != own]
+    return [*others, own][-MOST_ANCESTORS:]
+
+
 def is_training_data(net, ds: Dataset) -> bool:
     """Return whether these are the rows that a network was trained on and held out, or
     some of them."""
+    return _digest_of(net) == ds.sha256 and _are_read_alike(net, ds)
+
+
+def _digest_of(net) -> str | None:
+    """Return the digest of all rows of which a network was trained on some; None where
+    it knows none."""
     facts = net.dataset or {}
-    digest = facts.get("sha256") or (net.row_hashes or {}).get("data")
-    if (
-        digest is None
-        or facts.get("part")
-        or ds.y is None
-        or (ds.is_part and ds.whole is None)
-    ):
+    if facts.get("part"):
+        return None
+    return facts.get("sha256") or (net.row_hashes or {}).get("data")
+
+
+def _are_read_alike(net, ds: Dataset) -> bool:
+    """Return whether rows have the targets and what else decides how they are divided
+    as those of a network's training have them."""
+    if ds.sha256 is None or ds.y is None or (ds.is_part and ds.whole is None):
         return False
     asked = net.config.get("target")
     if net.targets:
@@ -115,7 +152,7 @@ def is_training_data(net, ds: Dataset) -> bool:
     same_roles = same_roles and (ds.sets_of_twins is not None) == roles.get(
         "drop_duplicates", False
     )
-    return same_target and same_roles and ds.sha256 == digest
+    return same_target and same_roles
 
 
 def _estimate(net, x) -> int | None:

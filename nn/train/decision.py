@@ -164,7 +164,7 @@ def decide_by_members(net: Network, options: Options, members: Mapping) -> Decis
     else:
         known = judged(net, *rows.decisive())
     decision = decide_by(net, options, known.truth, known.scores, known.weights)
-    if is_validated:
+    if is_validated and not any(member.trial.knows_judging for member in members):
         add_conformal(decision, net, known)
     return decision
 

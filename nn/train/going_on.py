@@ -10,13 +10,16 @@ from collections.abc import Mapping
 
 from ..data.dataset import name_of
 from ..data.loading import load_for, split_seed_of
+from ..data.splits import Split
 from ..ds import Dataset
 from ..layers import completed, input_shape, parse, to_spec
 from ..nn import Network
 from ..nn.model import packed, target_of
+from ..nn.trained_rows import trained_on
 from ..nn_aux import INITIALIZERS, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of
 from ..settings.values import enumerated, in_a_list
+from ..test.reports import warn_of_trained
 from ..utils import DataError, InputNotFound, UsageError, listed
 from .options import LOSS, Monitor
 
@@ -177,6 +180,17 @@ def check_classes_of(net: Network, ds: Dataset) -> None:
         raise DataError(
             f"{name_of(ds)}: found class {unknown[0]}, expected one of {listed(net.classes)}"
         )
+
+
+def knows_judging(net: Network, ds: Dataset, split: Split) -> bool:
+    """Return whether rows that are to judge a training were among those of the model
+    that goes on, or of its ancestors, and warn of it."""
+    rows = split.validation if len(split.validation) else split.holdout
+    if not len(rows):
+        return False
+    trained = trained_on(net, ds.of_rows(rows))
+    warn_of_trained(trained, "the model of --init")
+    return trained.is_told
 
 
 def _epochs_of(net: Network) -> int:

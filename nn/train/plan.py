@@ -33,11 +33,16 @@ from ..data.splits import (
 )
 from ..ds import Dataset
 from ..nn import Network
-from ..nn.trained_rows import is_training_data
+from ..nn.trained_rows import ancestors_with, is_training_data
 from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings
 from ..utils import NnError, UsageError, available_memory
-from .going_on import check_classes_of, config_going_on, settings_going_on
+from .going_on import (
+    check_classes_of,
+    config_going_on,
+    knows_judging,
+    settings_going_on,
+)
 from .options import Options, options_of
 from .rows import row_settings
 from .search import check_choice
@@ -54,7 +59,8 @@ class Trial:
 
     drawn: settings that --vary has drawn for it. has_own_rows: they are
     other rows than the options ask for. weight: in the mean of several. facts, config:
-    what it keeps of them from the model that it goes on from.
+    what it keeps of them from the model that it goes on from. knows_judging: that model
+    was trained on rows that judge.
     """
 
     net: Network
@@ -65,6 +71,7 @@ class Trial:
     weight: float = 1.0
     facts: dict = field(default_factory=dict)
     config: dict = field(default_factory=dict)
+    knows_judging: bool = False
 
 
 @dataclass
@@ -237,7 +244,9 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
     seed = options.seed_of_split(net.seed)
     split = divided_rows(ds, options.holdout, options.validation_share, seed)
     means_apart = is_training_data(net, ds)
+    is_known = knows_judging(net, ds, split)
     config = config_going_on(net)
+    ancestors = ancestors_with(net)
     trials = []
     for member, weight in zip(net.members, net.member_weights, strict=True):
         own = options_of(net, ds, settings_going_on(member) | given)
@@ -248,13 +257,23 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
             ds, split, row_settings(member, own), member, means_apart
         )
         kept = {"temperature": member.temperature}
+        if member is net:
+            kept["ancestors"] = ancestors
         trials.append(
-            Trial(member, own, prepared, weight=weight, facts=kept, config=config)
+            Trial(
+                member,
+                own,
+                prepared,
+                weight=weight,
+                facts=kept,
+                config=config,
+                knows_judging=is_known,
+            )
         )
     if not net.is_combined:
         return Plan(net, ds, trials[0].options, split, trials)
     facts = trials[0].prepared.facts | options.facts
-    facts |= {"temperature": net.temperature, "holdout": 0.0}
+    facts |= {"temperature": net.temperature, "holdout": 0.0, "ancestors": ancestors}
     if len(split.holdout):
         facts["holdout"] = options.holdout
     epochs = max(trial.options.epochs for trial in trials)

@@ -13,6 +13,7 @@ from support.command_line import run, succeed
 from support.people import as_csv, people
 
 import nn
+from nn.files import model_file
 from nn.utils import DataError, UsageError
 
 ROWS = 1500
@@ -277,3 +278,59 @@ def test_images_go_on_too(folder):
     further = nn.fit(x, y, init=model, epochs=20)
     assert further.network.spec == model.network.spec
     assert further.network.history["loss"][-1] < model.network.history["loss"][-1]
+
+
+def test_rows_of_all_trainings_are_known_by_their_data(here):
+    """Each file is divided by the seed as its training divided it."""
+    nn.fit("two.csv", init="one.bin", epochs=1).save("two.bin")
+    nn.fit("new.csv", init="two.bin", epochs=1).save("new.bin")
+    net = nn.Network.load("new.bin")
+    assert len(net.ancestors) == 2
+    for file in ("one.csv", "two.csv", "new.csv"):
+        ds = nn.load_for(net, file)
+        split = nn.ds.split_rows(ds, 0.2, 0.0, 0)
+        assert nn.test(net, ds)["trained_rows"] == len(split.training)
+        assert nn.test(net, ds.of_rows(split.holdout))["trained_rows"] == 0
+        assert 0 < len(split.holdout) < ds.rows
+    assert succeed("test", "new.bin", "--json").json["trained_rows"] == 0
+    assert nn.Network.load("one.bin").ancestors == []
+
+
+def test_rows_that_judge_and_that_an_ancestor_knew_are_told(here, caplog):
+    given = {"validation": 0.2, "epochs": 1}
+    honest = nn.fit("one.csv", init="one.bin", **given, holdout=0.0, split_seed=0)
+    assert "the model of --init was trained on" in caplog.text
+    assert honest.network.conformal is None
+    caplog.clear()
+    apart = nn.fit("two.csv", init="one.bin", **given)
+    assert "was trained on" not in caplog.text
+    assert apart.network.conformal is not None
+    caplog.clear()
+    nn.fit("one.csv", init="one.bin", epochs=1, split_seed=9).save("other.bin")
+    assert "the model of --init was trained on" in caplog.text
+    told = succeed("test", "other.bin", "--json")
+    assert 0 < told.json["trained_rows"] < told.json["rows"]
+    assert "other.bin was trained on" in told.err
+    caplog.clear()
+    nn.fit("one.csv", init="one.bin", epochs=1).save("same.bin")
+    assert "was trained on" not in caplog.text
+    assert succeed("test", "same.bin", "--json").json["trained_rows"] == 0
+
+
+@pytest.mark.parametrize(
+    "ancestors",
+    [
+        3,
+        [],
+        [{"data": "a", "holdout": 0.2}],
+        [{"data": "a", "holdout": 2, "split_seed": 0}],
+        [{"data": 1, "holdout": 0.2, "split_seed": 0}],
+        [{"data": "a", "holdout": 0.2, "split_seed": 0, "path": "/etc"}],
+        [{"data": "a", "holdout": 0.2, "split_seed": -1}],
+        [{"data": "a", "holdout": 0.2, "split_seed": 0}] * 65,
+    ],
+)
+def test_hostile_ancestors_are_refused(here, ancestors):
+    tensors, facts = model_file.load("one.bin")
+    with pytest.raises(DataError, match="`ancestors` is"):
+        model_file.save("x.bin", tensors, {**facts, "ancestors": ancestors})
