@@ -18,8 +18,9 @@ typedef enum { NN_DENSE, NN_CONV, NN_PAD, NN_MAXPOOL, NN_AVGPOOL, NN_DROPOUT, NN
 typedef enum { NN_COLUMN_NUMBER, NN_COLUMN_GAP, NN_COLUMN_ONEHOT,
                NN_COLUMN_EMBEDDING } nn_column_kind;
 typedef enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, NN_SOFTMAX,
-               NN_SILU, NN_GELU, NN_SELU } nn_activation;
-typedef enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE } nn_loss;
+               NN_SILU, NN_GELU, NN_SELU, NN_EXP } nn_activation;
+typedef enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE, NN_QUANTILE, NN_FOCAL,
+               NN_POISSON, NN_GAMMA, NN_TWEEDIE } nn_loss;
 typedef enum { NN_SGD, NN_ADAM, NN_RMSPROP, NN_ADAGRAD } nn_optimizer;
 typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2, NN_KEPT } nn_vector;
 typedef enum { NN_SAME_TYPE, NN_BYTES, NN_RECORDS } nn_type;
@@ -57,7 +58,9 @@ typedef struct {
     const nn_column *columns;
 } nn_layer;
 
-/* A loss and the constants of its formula. huber: the distance from which on it is straight. */
+/* A loss and the constants of its formula. huber: the distance from which on it is straight.
+ * quantile: the share of targets below it. focal: the power of 1 - p. poisson, gamma, tweedie: of
+ * the mean, to which the variance is proportional: 1, 2, between. */
 typedef struct {
     nn_loss loss;
     double constants[2];

@@ -34,6 +34,16 @@ class Loss(NamedTuple):
     formula: str
     activation: str | None = None  # that the output layer must have; None: any
     constants: tuple[float, ...] = ()  # of its formula, two at most
+    # how --loss writes the constant that may be given: huber=D; none: none may
+    constant: str = ""
+    holds: Callable[[float], bool] = lambda constant: False  # whether it can be
+    # that it makes of a target, where nobody says otherwise; the output layer then has
+    # its activation
+    task: str | None = None
+    # which targets it has, in words, and whether they are such
+    targets: str = ""
+    has: Callable | None = None
+    metric: str | None = None  # that is its mean in the targets' own units
 
 
 class Optimizer(NamedTuple):
@@ -110,6 +120,7 @@ ACTIVATIONS = {
     ),
     "selu": Activation("1.0507 z, below 0: 1.7581 (exp(z) - 1)"),
     "linear": Activation("z"),
+    "exp": Activation("exp(z)", low=0.0),
     "softmax": Activation(
         "exp(z) / sum(exp(z)), last layer only", couples_outputs=True
     ),
@@ -119,14 +130,75 @@ NO_STEP = (
     "the slope of a step is 0 wherever it has one, so that no weight below would ever change; "
     "use sigmoid, the smooth form of it"
 )
+
+
+def _deviance(formula: str, power: float, targets: str, has: Callable) -> Loss:
+    """Return the deviance of a distribution whose variance goes with a power of its
+    mean."""
+    return Loss(
+        formula,
+        "exp",
+        constants=(power,),
+        task="regression",
+        targets=targets,
+        has=has,
+        metric="deviance",
+    )
+
+
 LOSSES = {
     "mse": Loss("(a - y)^2"),
     "mae": Loss("|a - y|"),
-    # its constant: the distance from which on it is straight
-    "huber": Loss("(a - y)^2 / 2, beyond 1: |a - y| - 1/2", constants=(1.0,)),
+    "huber": Loss(
+        "(a - y)^2 / 2, beyond a distance of D: D (|a - y| - D/2)",
+        constants=(1.0,),
+        constant="D",
+        holds=lambda distance: 1e-30 <= distance <= 1e30,
+    ),
+    "quantile": Loss(
+        "A (y - a), where a is above y (1 - A) (a - y)",
+        constants=(0.5,),
+        constant="A",
+        holds=lambda share: 0 < share < 1,
+        task="regression",
+        metric="pinball",
+    ),
     "bce": Loss("binary cross entropy, from the logits of a sigmoid layer", "sigmoid"),
+    "focal": Loss(
+        "bce of each class, times (1 - p)^G, where p is its probability",
+        "sigmoid",
+        constants=(2.0,),
+        constant="G",
+        holds=lambda power: 0 <= power <= 100,
+    ),
     "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
+    "poisson": _deviance(
+        "2 (y log(y / a) - y + a)", 1.0, "0 or more", lambda y: y >= 0
+    ),
+    "gamma": _deviance("2 (y / a - 1 - log(y / a))", 2.0, "above 0", lambda y: y > 0),
+    "tweedie": _deviance(
+        "2 (y^(2-P) / ((1-P) (2-P)) - y a^(1-P) / (1-P) + a^(2-P) / (2-P))",
+        1.5,
+        "0 or more",
+        lambda y: y >= 0,
+    )._replace(constant="P", holds=lambda power: 1.001 <= power <= 1.999),
 }
+
+
+def loss_name(loss: str) -> str:
+    """Return the name of a loss, as --loss writes it: huber=0.5 is huber."""
+    return loss.partition("=")[0]
+
+
+def loss_of(loss: str) -> Loss:
+    """Return the record of a loss, as --loss writes it, with its constants."""
+    name, _, constant = loss.partition("=")
+    rule = LOSSES[name]
+    if constant:
+        return rule._replace(constants=(float(constant),))
+    return rule
+
+
 OPTIMIZERS = {
     "adam": Optimizer(
         "Kingma and Ba 2014", 0.001, 0.15, moments=2, betas=(0.9, 0.999), epsilon=1e-8
@@ -229,13 +301,17 @@ METRICS = {
     "mae": Metric("MAE", {"regression": "errors"}, False),
     "rmse": Metric("RMSE", {"regression": "errors"}, False),
     "r2": Metric("R2", {"regression": "numbers"}),
+    "deviance": Metric("mean deviance", {"regression": "losses"}, False),
+    "pinball": Metric("pinball loss", {"regression": "losses"}, False),
     "persistence_rmse": Metric("RMSE of persistence", {"regression": "series"}, False),
     "skill": Metric("skill", {"regression": "series"}),
 }
 """Metrics in the order of --test. Of several classes precision, recall and f1 are the
 plain means over the classes."""
 MONITORS = [
-    name for name, metric in METRICS.items() if "series" not in metric.of.values()
+    name
+    for name, metric in METRICS.items()
+    if not {"series", "losses"} & {*metric.of.values()}
 ]
 # name -> multiply-adds of forward passes that the trainings of --effort may take
 # together

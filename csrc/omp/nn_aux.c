@@ -97,29 +97,34 @@ INLINE loss_constants loss_of(const nn_loss_settings *s)
 INLINE vec loss_value_v(loss_constants loss, vec difference)
 {
     vec size = size_of(difference);
-    real distance = loss.constants[0];
+    real distance = loss.constants[0], share = loss.constants[0];
     switch (loss.loss) {
     case NN_MSE: return difference * difference;
     case NN_MAE: return size;
     case NN_HUBER:
         return pick(size <= distance, (real)0.5 * size * size,
                     distance * (size - (real)0.5 * distance));
+    case NN_QUANTILE: return size * pick(difference > 0, splat(1 - share), splat(share));
     /* not through the output: loss_v, ce_row, loss_backward */
-    case NN_BCE: case NN_CE: case NN_REFERENCE: break;
+    case NN_BCE: case NN_CE: case NN_FOCAL: case NN_REFERENCE: break;
+    case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE: break;
     }
     NOT_REACHED;
 }
 
 INLINE vec loss_derivative_v(loss_constants loss, vec difference)
 {
-    vec one = splat(1), distance = splat(loss.constants[0]);
+    vec one = splat(1), distance = splat(loss.constants[0]), share = distance;
     switch (loss.loss) {
     case NN_MSE: return 2 * difference;
     case NN_MAE: return pick(difference > 0, one, pick(difference < 0, -one, (vec){}));
     case NN_HUBER:
         return pick(difference > distance, distance,
                     pick(difference < -distance, -distance, difference));
-    case NN_BCE: case NN_CE: case NN_REFERENCE: break;
+    case NN_QUANTILE:
+        return pick(difference > 0, one - share, pick(difference < 0, -share, (vec){}));
+    case NN_BCE: case NN_CE: case NN_FOCAL: case NN_REFERENCE: break;
+    case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE: break;
     }
     NOT_REACHED;
 }
@@ -137,16 +142,54 @@ static double ce_row(real *z, const real *y, int64_t width)
     return (largest + log((double)sum)) * total - hit;
 }
 
+/* Binary cross entropy of a class whose logit is z, times (1 - p)^power, and its slope. */
+INLINE vec focal_v(real power, vec z, vec *slope)
+{
+    vec others = exp_v(-power * softplus_v(z)), entropy = softplus_v(-z);
+    *slope = -others * (power * sigmoid_v(z) * entropy + sigmoid_v(-z));
+    return others * entropy;
+}
+
+/* log y of targets, 0 where it is none. */
+static vec logarithms(vec y)
+{
+    for (int i = 0; i < VECTOR; i++)
+        y[i] = y[i] > 0 ? (real)log((double)y[i]) : 0;
+    return y;
+}
+
+INLINE vec deviance_v(real power, vec z, vec y, vec *slope)
+{
+    vec of_y = y * exp_any_v((1 - power) * z), of_a = exp_any_v((2 - power) * z);
+    vec logarithm = logarithms(y), ratio = logarithm - z;
+    *slope = 2 * (of_a - of_y);
+    if (power == 1)
+        return 2 * (y * ratio - y + of_a);
+    if (power == 2)
+        return 2 * (of_y - 1 - ratio);
+    vec least = pick(y > 0, exp_any_v((2 - power) * logarithm) / (1 - power), (vec){});
+    return 2 * ((least + of_a) / (2 - power) - of_y / (1 - power));
+}
+
 /* One vector of outputs: z becomes dz times the number of outputs; returns the values of the
  * loss. */
 INLINE vec loss_v(real *z_at, vec y, loss_constants loss, nn_activation activation)
 {
-    vec z = load(z_at), a, difference;
+    vec z = load(z_at), a, difference, first, second, value;
+    real constant = loss.constants[0];
     switch (loss.loss) {
     case NN_BCE:
         store(z_at, sigmoid_v(z) - y);
         return softplus_v(z) - z * y;
-    case NN_MSE: case NN_MAE: case NN_HUBER:
+    case NN_FOCAL:
+        value = y * focal_v(constant, z, &first) + (1 - y) * focal_v(constant, -z, &second);
+        store(z_at, y * first - (1 - y) * second);
+        return value;
+    case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE:
+        value = deviance_v(constant, z, y, &first);
+        store(z_at, first);
+        return value;
+    case NN_MSE: case NN_MAE: case NN_HUBER: case NN_QUANTILE:
         a = activation_v(activation, z), difference = a - y;
         store(z_at, derivative_v(activation, a, loss_derivative_v(loss, difference)));
         return loss_value_v(loss, difference);
@@ -221,8 +264,10 @@ static void loss_backward(real *z, double *row_loss, const real *y,
         const real *truth = y + r * row_stride(width);
         switch (loss.loss) {
         case NN_CE: row_loss[r] = ce_row(row, truth, width); break;
-        case NN_BCE: row_loss[r] = output_row(row, truth, loss, activation, width); break;
-        case NN_MSE: case NN_MAE: case NN_HUBER:
+        case NN_BCE: case NN_FOCAL: case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE:
+            row_loss[r] = output_row(row, truth, loss, activation, width);
+            break;
+        case NN_MSE: case NN_MAE: case NN_HUBER: case NN_QUANTILE:
             row_loss[r] = activation == NN_SOFTMAX
                               ? softmax_row(row, truth, loss, width)
                               : output_row(row, truth, loss, activation, width);

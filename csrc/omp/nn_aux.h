@@ -21,6 +21,7 @@ INLINE vec activation_v(nn_activation activation, vec z)
     case NN_SILU: return silu_v(z);
     case NN_GELU: return gelu_v(z);
     case NN_SELU: return pick(z > 0, SELU_SCALE * z, SELU_LOW * expm1_v(pick(z > 0, (vec){}, z)));
+    case NN_EXP: return exp_any_v(z);
     case NN_SOFTMAX: break;
     }
     NOT_REACHED;
@@ -39,6 +40,7 @@ INLINE vec activation_v(nn_activation activation, vec z)
     case NN_SILU: call(NN_SILU, __VA_ARGS__); break; \
     case NN_GELU: call(NN_GELU, __VA_ARGS__); break; \
     case NN_SELU: call(NN_SELU, __VA_ARGS__); break; \
+    case NN_EXP: call(NN_EXP, __VA_ARGS__); break; \
     case NN_SOFTMAX: NOT_REACHED; \
     }
 
@@ -53,6 +55,7 @@ INLINE vec derivative_v(nn_activation activation, vec a, vec d)
     case NN_LRELU: return pick(a > 0, d, (real)0.01 * d);
     case NN_SOFTPLUS: return d * (1 - exp_v(-a));
     case NN_SELU: return d * pick(a > 0, splat(SELU_SCALE), a + SELU_LOW);
+    case NN_EXP: return d * a;
     case NN_SILU: case NN_GELU: break;          /* from z: below */
     case NN_SOFTMAX: break;
     }
@@ -73,6 +76,7 @@ INLINE vec derivative_from_input_v(nn_activation activation, vec z, vec d)
     case NN_LRELU:
     case NN_SOFTPLUS:
     case NN_SELU:
+    case NN_EXP:
     case NN_SOFTMAX: break;                     /* from a: above */
     }
     NOT_REACHED;

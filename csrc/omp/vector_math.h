@@ -65,6 +65,14 @@ INLINE vec exp_v(vec x)
     return (reduced_expm1_v(r) + 1) * power * (1 / lifted);
 }
 
+/* exp of any number, infinite where it is beyond the type. */
+INLINE vec exp_any_v(vec x)
+{
+    const real infinite = sizeof(real) == 4 ? 89 : 710;         /* its exp is */
+    vec power, r = reduce_v(pick(x > infinite, splat(infinite), positive_part(x)), -1, &power);
+    return pick(x > 0, (reduced_expm1_v(r) + 1) * power * 2, exp_v(x));
+}
+
 /* 1 / (1 + e), e = exp(-z), both sides of the fraction divided by 2^LIFT so that it serves where
  * e is as large as it gets. Less than -LIFT need no -z be: 1 + e is 1. The order of the sums
  * keeps the result within 2 units in the last place. */

@@ -24,6 +24,7 @@ static double activation_value(nn_activation activation, double z)
     case NN_SILU: return z * sigmoid(z);
     case NN_GELU: return z * normal_cdf(z);
     case NN_SELU: return SELU_SCALE * (z > 0 ? z : SELU_ALPHA * expm1(z));
+    case NN_EXP: return exp(z);
     case NN_SOFTMAX: break;                     /* of a whole row: below */
     }
     NOT_REACHED;
@@ -40,6 +41,7 @@ static double activation_derivative(nn_activation activation, double a)
     case NN_LRELU: return a > 0 ? 1 : 0.01;
     case NN_SOFTPLUS: return -expm1(-a);
     case NN_SELU: return a > 0 ? SELU_SCALE : a + SELU_SCALE * SELU_ALPHA;
+    case NN_EXP: return a;
     case NN_SILU: case NN_GELU: break;          /* from z: below */
     /* only the last layer has it, and the losses apply it */
     case NN_SOFTMAX: break;
@@ -61,6 +63,7 @@ static double derivative_from_input(nn_activation activation, double z)
     case NN_LRELU:
     case NN_SOFTPLUS:
     case NN_SELU:
+    case NN_EXP:
     case NN_SOFTMAX: break;                     /* from a: above */
     }
     NOT_REACHED;
@@ -111,36 +114,83 @@ static void activation_backward_from_input(real *dx, const real *z, nn_activatio
 /* d loss / d a for one output, before the division by their number */
 static double loss_derivative(const nn_loss_settings *loss, double difference)
 {
-    double distance = loss->constants[0];
+    double distance = loss->constants[0], share = loss->constants[0];
     switch (loss->loss) {
     case NN_MSE: return 2 * difference;
     case NN_MAE: return (difference > 0) - (difference < 0);
     case NN_HUBER: return fmax(-distance, fmin(distance, difference));
-    case NN_BCE: case NN_CE: case NN_REFERENCE: break;      /* not through the output: below */
+    case NN_QUANTILE: return (difference > 0) * (1 - share) - (difference < 0) * share;
+    /* not through the output: below */
+    case NN_BCE: case NN_CE: case NN_FOCAL: case NN_REFERENCE: break;
+    case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE: break;
     }
     NOT_REACHED;
 }
 
 static double loss_value(const nn_loss_settings *loss, double difference)
 {
-    double size = fabs(difference), distance = loss->constants[0];
+    double size = fabs(difference), distance = loss->constants[0], share = loss->constants[0];
     switch (loss->loss) {
     case NN_MSE: case NN_REFERENCE: return difference * difference;
     case NN_MAE: return size;
     case NN_HUBER:
         return size <= distance ? 0.5 * size * size : distance * (size - 0.5 * distance);
-    case NN_BCE: case NN_CE: break;             /* not through the output: below */
+    case NN_QUANTILE: return size * (difference > 0 ? 1 - share : share);
+    case NN_BCE: case NN_CE: case NN_FOCAL: break;          /* not through the output: below */
+    case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE: break;
     }
     NOT_REACHED;
 }
 
-/* Binary cross entropy from logits: softplus(z) - z y, which neither overflows nor loses digits. */
-static double bce_row(real *z, const real *y, int64_t width)
+/* Binary cross entropy of a class whose logit is z, times (1 - p)^power (Lin et al. 2017). */
+static double focal(double power, double z, double *slope)
 {
-    double sum = 0;
+    double others = exp(-power * softplus(z)), entropy = softplus(-z);
+    *slope = -others * (power * sigmoid(z) * entropy + sigmoid(-z));
+    return others * entropy;
+}
+
+/* The deviance of Tweedie's distributions of a power (Jorgensen 1987) from z = log a: twice the
+ * logarithm of how much likelier y is if y is the mean. Power 1 is Poisson's, 2 the gamma
+ * distribution. */
+static double deviance(double power, double z, double y, double *slope)
+{
+    double of_y = y * exp((1 - power) * z), of_a = exp((2 - power) * z);
+    double logarithm = y > 0 ? log(y) : 0, ratio = logarithm - z;
+    *slope = 2 * (of_a - of_y);
+    if (power == 1)
+        return 2 * (y * ratio - y + of_a);
+    if (power == 2)
+        return 2 * (of_y - 1 - ratio);
+    double least = y > 0 ? exp((2 - power) * logarithm) / (1 - power) : 0;
+    return 2 * ((least + of_a) / (2 - power) - of_y / (1 - power));
+}
+
+/* A loss of one output from z, without its activation, and its slope. */
+static double loss_from_input(const nn_loss_settings *loss, double z, double y, double *slope)
+{
+    double first, second, of_0, of_1, constant = loss->constants[0];
+    switch (loss->loss) {
+    case NN_BCE:                                /* neither overflows nor loses digits */
+        *slope = sigmoid(z) - y;
+        return softplus(z) - z * y;
+    case NN_FOCAL:
+        of_1 = focal(constant, z, &first), of_0 = focal(constant, -z, &second);
+        *slope = y * first - (1 - y) * second;
+        return y * of_1 + (1 - y) * of_0;
+    case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE: return deviance(constant, z, y, slope);
+    case NN_MSE: case NN_MAE: case NN_HUBER: case NN_QUANTILE: break;   /* through the output */
+    case NN_CE: case NN_REFERENCE: break;
+    }
+    NOT_REACHED;
+}
+
+static double input_row(real *z, const real *y, const nn_loss_settings *loss, int64_t width)
+{
+    double sum = 0, slope;
     for (int64_t k = 0; k < width; k++) {
-        sum += softplus(z[k]) - (double)z[k] * y[k];
-        z[k] = (real)((sigmoid(z[k]) - y[k]) / (double)width);
+        sum += loss_from_input(loss, z[k], y[k], &slope);
+        z[k] = (real)(slope / (double)width);
     }
     return sum / (double)width;
 }
@@ -198,9 +248,11 @@ static void loss_backward(real *z, double *row_loss, const real *y, const nn_los
         real *row = z + r * row_stride(width);
         const real *truth = y + r * row_stride(width);
         switch (loss->loss) {
-        case NN_BCE: row_loss[r] = bce_row(row, truth, width); break;
         case NN_CE: row_loss[r] = ce_row(row, truth, width); break;
-        case NN_MSE: case NN_MAE: case NN_HUBER: case NN_REFERENCE:
+        case NN_BCE: case NN_FOCAL: case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE:
+            row_loss[r] = input_row(row, truth, loss, width);
+            break;
+        case NN_MSE: case NN_MAE: case NN_HUBER: case NN_QUANTILE: case NN_REFERENCE:
             row_loss[r] = output_row(row, truth, loss, activation, width);
         }
     }

@@ -17,7 +17,7 @@ from ..cluster import RankGroup
 from ..core import SUFFIXES, extension, pointer
 from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
-from ..nn_aux import LOSSES
+from ..nn_aux import loss_name, loss_of
 from ..utils import (
     NnError,
     asked_threads,
@@ -85,8 +85,8 @@ class CoreNet:
 
 
 class CpuEngine:
-    """A network in the C core; the interface is engine.py. loss: a name of LOSSES, or
-    `reference`.
+    """A network in the C core; the interface is engine.py. loss: as --loss writes it,
+    or `reference`.
 
     What trains, or predicts while nobody else computes, has the engine's own network of
     the core; predictions beside it have others, of one thread each. Parameters are
@@ -235,9 +235,9 @@ class CpuEngine:
     def _loss_settings(self, loss: str):
         """Return nn_loss_settings; the loss of --reference has no constants."""
         settings = self.ffi.new("nn_loss_settings *")
-        settings.loss = self._constant(loss)
-        if loss in LOSSES:
-            settings.constants = LOSSES[loss].constants
+        settings.loss = self._constant(loss_name(loss))
+        if loss != "reference":
+            settings.constants = loss_of(loss).constants
         return settings
 
     def _function(self, name: str):

@@ -4,6 +4,7 @@ numbers.
     _seq, _omp     built from csrc/ by csrc/build.py: the plain build and the fast one
     extension()    loads one of them; pointer() hands an array to it, checked
     random.py      the project's random streams: shuffles, row orders, initial weights
+    losses.py      the losses of rows, by name
     metrics.py     the figures of truth and scores, by name; weights of rows
     weighted.py    medians, quantiles and counts of weighted values
     bootstrap.py   intervals of the figures, from resampled rows

@@ -23,9 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..nn_aux import METRICS, MONITORS
+from ..nn_aux import METRICS, MONITORS, TASKS, loss_of
 from ..settings.flags import DEFAULTS
 from ..utils import DataError, UsageError
+from .losses import row_losses
 
 SUMMED = 1 << 16  # values at a time
 # (what a metric is formed from, its name) -> its formula
@@ -436,6 +437,13 @@ def skill(
     return None
 
 
+@formula_of("losses", "deviance")
+@formula_of("losses", "pinball")
+def mean_loss(losses: np.ndarray, mean: Callable) -> float:
+    """Return the mean of the losses of rows, in the targets' own units."""
+    return mean(losses)
+
+
 @formula_of("numbers", "r2")
 def r2(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float | None:
     """Return the coefficient of determination, 1 - sum (y-p)^2 / sum (y - mean y)^2,
@@ -480,13 +488,22 @@ class Judged:
     threshold: of two classes (0.5), of all rows or of each (rows,). persistence: of a
     series, the forecast that nothing changes, (rows, outputs). folds: of two classes,
     the fold whose networks have scored each row (rows,), by which areas take its
-    `placements`; None: the same networks have scored all rows.
+    `placements`; None: the same networks have scored all rows. loss: that the networks
+    were trained by, as --loss writes it; None: the usual one.
     """
 
     def __init__(
-        self, task: str, truth, scores, threshold=None, persistence=None, folds=None
+        self,
+        task: str,
+        truth,
+        scores,
+        threshold=None,
+        persistence=None,
+        folds=None,
+        loss: str | None = None,
     ):
         self.task = task
+        self._loss = loss or TASKS[task][1]
         truth = np.asarray(truth)
         scores = np.asarray(scores)
         if task == "regression":
@@ -521,10 +538,15 @@ class Judged:
         formed_from = {
             name: metric.of.get(self.task) for name, metric in METRICS.items()
         }
-        absent = {None, "series"}
+        absent = {None, "series", "losses"}
         if self.task == "regression" and self._persistence_errors is not None:
-            absent = {None}
-        return [name for name, source in formed_from.items() if source not in absent]
+            absent = {None, "losses"}
+        of_loss = loss_of(self._loss).metric
+        return [
+            name
+            for name, source in formed_from.items()
+            if source not in absent or name == of_loss
+        ]
 
     def counts(self, weights=None) -> Counts:
         return confusion_counts(self.truth, self.predicted, weights)
@@ -565,6 +587,10 @@ class Judged:
             "errors": lambda: (self._errors, weighted_mean),
             "series": lambda: (self._errors, self._persistence_errors, weighted_mean),
             "numbers": lambda: (self.truth, self.scores, weights),
+            "losses": lambda: (
+                row_losses(self._loss, self.scores, self.truth),
+                weighted_mean,
+            ),
         }
         values = {}
         for name in names:
@@ -596,27 +622,35 @@ def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
         )
 
 
-def formula_name(name: str, task: str) -> str:
+def formula_name(name: str, task: str, loss: str | None = None) -> str:
     """Return the metric that a name of MONITORS stands for: the loss is the log loss of
-    classes, the mse of numbers."""
+    classes, the mse of numbers, or what a loss has for itself."""
     if name != "loss":
         return name
+    if loss and loss_of(loss).metric:
+        return loss_of(loss).metric
     if task == "regression":
         return "mse"
     return "log_loss"
 
 
 def metric(
-    name: str, task: str, truth, scores, weights=None, *, threshold: float | None = None
+    name: str,
+    task: str,
+    truth,
+    scores,
+    weights=None,
+    *,
+    threshold: float | None = None,
+    loss: str | None = None,
 ) -> float | None:
     """Return a metric of MONITORS, None where it is undefined. Arguments as those of
-    Judged; weights (rows,), None for 1 each. loss: the log loss of classes, the mse of
-    numbers.
+    Judged; weights (rows,), None for 1 each. The loss is what `formula_name` says.
 
     Raises UsageError for a metric that does not fit the task, DataError for bad
     weights.
     """
     check_metric(name, task)
-    name = formula_name(name, task)
-    judged = Judged(task, truth, scores, threshold)
+    name = formula_name(name, task, loss)
+    judged = Judged(task, truth, scores, threshold, loss=loss)
     return judged.values(checked_weights(weights, len(judged.truth)), [name])[name]

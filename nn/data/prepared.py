@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..nn_aux import ACTIVATIONS
+from ..nn_aux import ACTIVATIONS, loss_of
 from ..settings.values import (
     BALANCED,
     NO_CLASS_WEIGHT,
@@ -22,7 +22,7 @@ from ..settings.values import (
     number_embedding_value,
 )
 from ..utils import DataError, LayersMismatch, UsageError, listed
-from .column import GAPS, WINDOWS
+from .column import GAPS, WINDOWS, number_text
 from .dataset import Dataset, TableRows, all_weightless, check_trainable, name_of
 from .encoding import Encoding
 from .kinds import NUMBER
@@ -462,6 +462,24 @@ def check_fit(net, ds: Dataset, only_rows: bool = False) -> None:
         raise UsageError(
             f"--layers: {net.outputs} outputs, but {where} has {ds.outputs} targets"
         )
+    if ds.task == "regression" and ds.y is not None:
+        _check_targets(ds, net.loss)
+
+
+def _check_targets(ds: Dataset, loss: str) -> None:
+    """Raise DataError for a target that the loss cannot have."""
+    rule = loss_of(loss)
+    y = ds.y.reshape(ds.rows, -1)
+    if rule.has is None or rule.has(y).all():
+        return
+    row, target = np.unravel_index(y.argmin(), y.shape)
+    column = f"target {target + 1}"
+    if ds.targets:
+        column = f"column {ds.targets[target]}"
+    raise DataError(
+        f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number_text(y[row, target])}, "
+        f"expected {rule.targets} for --loss {loss}; correct it, remove the row or choose another --loss"
+    )
 
 
 def _check_classes(where: str, classes: int, outputs: int, only_rows: bool) -> None:

@@ -197,10 +197,10 @@ def dataset_of(
         y, classes = _positive_last(y, classes, task, asked, target_rows.place)
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if task == "regression":
-        furthest = []
+        ends = []
         if len(y):
-            furthest = np.unique(np.abs(y).argmax(axis=0)).tolist()
-        ds.row_names = {row: target_rows.row(row) for row in furthest}
+            ends = np.append(np.abs(y).argmax(axis=0), y.argmin(axis=0)).tolist()
+        ds.row_names = {row: target_rows.row(row) for row in ends}
     if classes is not None and schema.classes is None:
         ds.label_type = _type_of(classes, target_rows.label_type)
     ds.remarks += _doubts(target_rows, task, schema)

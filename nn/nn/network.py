@@ -22,7 +22,7 @@ from ..data.given_rows import rows_of
 from ..data.records import check_left, network_bytes
 from ..data.row_reader import RowReader
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
-from ..nn_aux import DTYPES, INITIALIZERS, LOSSES, TASKS
+from ..nn_aux import DTYPES, INITIALIZERS, TASKS, loss_of
 from ..settings.flags import (
     BY_NAME,
     DEFAULTS,
@@ -51,7 +51,7 @@ class Network:
                 "1x28x28,conv4k2same,maxpool4,128,10", or their list
     task        binary, multiclass, regression; None: regression unless the last item or
                 the loss says otherwise
-    loss        a name of nn_aux.LOSSES; None: by task
+    loss        a name of nn_aux.LOSSES, with a constant: huber=0.5; None: by task
     activation  of the items that name none, the last aside (relu); the last one's is by
                 task
     init        a name of nn_aux.INITIALIZERS; None: that of each layer's activation
@@ -113,10 +113,6 @@ class Network:
             activation = REFERENCE["activation"]
             loss = REFERENCE["loss"]
             init = REFERENCE["init"]
-        self.task = task or next(
-            (name for name, (_, usual) in TASKS.items() if usual == loss), "regression"
-        )
-        one_of(TASKS)("--task", self.task)
         _check(
             {
                 "activation": activation,
@@ -127,6 +123,10 @@ class Network:
         )
         if init is not None:
             one_of(INITIALIZERS)("--init", init)
+        self.task = task or next(
+            (name for name, (_, usual) in TASKS.items() if usual == loss), "regression"
+        )
+        one_of(TASKS)("--task", self.task)
         self.reference = reference
         self.seed = seed
         self.init = init
@@ -230,11 +230,17 @@ class Network:
             usual_loss = REFERENCE["loss"]
         else:
             output, usual_loss = TASKS[self.task]
+            rule = loss_of(loss or usual_loss)
+            if rule.task == self.task:
+                output = rule.activation or output
         self.layers = parse(spec, activation, output, columns)
         # values of a row: feature columns, if encoded
         self.inputs = self.layers[0].features or self.layers[0].inputs
         self.outputs = self.layers[-1].outputs
-        if LOSSES[usual_loss].activation not in (None, self.layers[-1].output_function):
+        if loss_of(usual_loss).activation not in (
+            None,
+            self.layers[-1].output_function,
+        ):
             usual_loss = "mse"
         self.loss = loss or usual_loss
         check_output(self.task, self.loss, self.layers[-1])
@@ -662,7 +668,7 @@ def _check(given: dict) -> None:
 
 def check_output(task: str, loss: str, last: Layer) -> None:
     """Raise UsageError if the last layer does not go with the loss or the task."""
-    wanted = LOSSES[loss].activation
+    wanted = loss_of(loss).activation
     if wanted and last.output_function != wanted:
         raise UsageError(
             f"--loss {loss} needs a {wanted} output layer, not {last.output_function}; "

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..layers import LARGEST
 from ..nn_aux import (
+    LOSSES,
     MOST_PIECES,
     MOST_WAVES,
     NO_STEP,
@@ -243,6 +244,22 @@ def _class_weight(text: str) -> str:
     return text
 
 
+def losses() -> list[str]:
+    """Return the losses as --loss writes them: mse, huber=D, ..."""
+    return [
+        f"{name}={loss.constant}" if loss.constant else name
+        for name, loss in LOSSES.items()
+    ]
+
+
+def _loss(text: str) -> str:
+    """Return a value of --loss. Raises ValueError."""
+    name, equals, constant = text.partition("=")
+    if name not in LOSSES or (equals and not LOSSES[name].holds(_finite(constant))):
+        raise ValueError(text)
+    return text
+
+
 def threshold_rules() -> str:
     """Return the rules of --threshold as they are written: f1, fbeta=B, ..."""
     return ", ".join(
@@ -364,6 +381,7 @@ NUMBER_EMBEDDING = Value(
     _number_embedding,
     f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})",
 )
+LOSS_NAME = Value(_loss, enumerated(losses(), "or"), names=tuple(LOSSES))
 THRESHOLD = Value(_threshold, f"a finite number, {threshold_rules()}", "float | str")
 GPUS = Value(
     device_numbers,

@@ -81,7 +81,7 @@ def _labels(task: str) -> dict[str, str]:
     return {
         name: metric.label
         for name, metric in METRICS.items()
-        if task in metric.of and "series" not in metric.of.values()
+        if metric.of.get(task, "series") != "series"
     }
 
 
@@ -244,7 +244,18 @@ def _next_step(result: dict) -> str:
 
 OF_EFFORT = {
     name: (RATE_LABELS | NUMBERS)[name]
-    for name in ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "mae", "r2")
+    for name in (
+        "roc_auc",
+        "pr_auc",
+        "f1",
+        "accuracy",
+        "log_loss",
+        "rmse",
+        "mae",
+        "r2",
+        "deviance",
+        "pinball",
+    )
 }
 # times the training loss, from which a network knows its training rows rather than
 # their rule

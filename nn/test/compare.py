@@ -191,7 +191,9 @@ def _judged_rows(side: Side, truth: np.ndarray, scores: np.ndarray) -> Judged:
     net = side.net
     if net.task == "regression":
         persistence = side.ds.persistence()
-        return Judged(net.task, truth, scores, net.threshold, persistence)
+        return Judged(
+            net.task, truth, scores, net.threshold, persistence, loss=net.loss
+        )
     if net.task != "binary" or side.crossed is None:
         return Judged(net.task, truth, scores, net.threshold)
     kept = side.crossed

@@ -148,9 +148,9 @@ def figures_of(
     if net.task == "regression":
         persistence = ds.persistence()
         rows = (truth, scores, ds.targets, persistence, weights)
-        report = regression_report(*rows)
+        report = regression_report(*rows, net.loss)
         if truth.shape[1] > 1:
-            report["per_target"] = figures_by_target(*rows)
+            report["per_target"] = figures_by_target(*rows, net.loss)
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
@@ -162,7 +162,9 @@ def figures_of(
     if intervals and (intervals != QUICK or len(truth) <= QUICK_ROWS):
         if cuts is None:
             cuts = threshold
-        judged_rows = Judged(net.task, truth, scores, cuts, persistence, folds)
+        judged_rows = Judged(
+            net.task, truth, scores, cuts, persistence, folds, net.loss
+        )
         weights = checked_weights(weights, len(truth))
         sampling = sampling or sampling_of(ds)
         report["intervals"] = _intervals_of(
@@ -316,17 +318,21 @@ def regression_report(
     targets: Sequence[str] | None = None,
     persistence: np.ndarray | None = None,
     weights=None,
+    loss: str | None = None,
 ) -> dict:
     """Return all figures for numbers: truth, predicted and persistence (rows, outputs),
     in the same units.
 
     mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs.
     persistence, the forecast that nothing changes, adds its rmse and the skill, 1 -
-    rmse / persistence_rmse (Marquez and Coimbra 2013). weights (rows,).
+    rmse / persistence_rmse (Marquez and Coimbra 2013). weights (rows,). loss: as Judged
+    has it.
     """
     weights = checked_weights(weights, len(truth))
     with np.errstate(all="ignore"):  # what leaves float64's range becomes None below
-        judged = Judged("regression", truth, predicted, persistence=persistence)
+        judged = Judged(
+            "regression", truth, predicted, persistence=persistence, loss=loss
+        )
         figures = judged.values(weights)
     constant = are_constant(judged.truth)
     if constant.any():
@@ -366,6 +372,7 @@ def figures_by_target(
     targets: Sequence[str] | None = None,
     persistence=None,
     weights=None,
+    loss: str | None = None,
 ) -> list:
     """Return the figures of each target, a dictionary with its name or number under
     `target`. Arguments as those of regression_report."""
@@ -377,7 +384,11 @@ def figures_by_target(
         if persistence is not None:
             forecast = persistence[:, column]
         judged = Judged(
-            "regression", truth[:, column], predicted[:, column], persistence=forecast
+            "regression",
+            truth[:, column],
+            predicted[:, column],
+            persistence=forecast,
+            loss=loss,
         )
         figures: dict = {"target": targets[number] if targets else str(number)}
         for name, value in judged.values(weights).items():

@@ -147,7 +147,13 @@ class Combined:
         else:
             rows = self._run.members[0].rows
             unknown = scores_of_members(self.net, *rows.decisive())
-        counts = choose(self.net.task, options.monitored, *unknown, threshold=threshold)
+        counts = choose(
+            self.net.task,
+            options.monitored,
+            *unknown,
+            threshold=threshold,
+            loss=self.net.loss,
+        )
         chosen = {}
         for member, count in zip(alive, counts, strict=True):
             if count:

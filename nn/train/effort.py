@@ -590,15 +590,16 @@ class Effort:
     def _choose(self) -> Choice:
         """Return how often each candidate is chosen, by the rows that its networks do
         not know."""
+        loss = self.tried[0].net.loss
         if self._by_share:
             ds = self._ds.of_rows(self._validation_rows(), inputs=False)
             scores = [self._validated(tried.net) for tried in self.tried]
-            counts = choose(ds.task, Monitor(LOSS), ds.y, scores, ds.weights)
+            counts = choose(ds.task, Monitor(LOSS), ds.y, scores, ds.weights, loss=loss)
             return Choice(counts, [counts])
         crossed = self.tried[0].net.crossed
         ds = self._ds.of_rows(crossed.rows, inputs=False)
         scores = [tried.scores for tried in self.tried]
-        return choose_crossed(ds.task, ds.y, scores, crossed.of_row, ds.weights)
+        return choose_crossed(ds.task, ds.y, scores, crossed.of_row, ds.weights, loss)
 
     def _validation_rows(self) -> np.ndarray:
         share = self.tried[0].candidate.settings()["validation"]
@@ -716,7 +717,12 @@ class Effort:
             **decision.figures,
             "out_of_fold": figures,
             **learned_by_rows(
-                ds, net.crossed.calibrated, net.outputs, net.crossed.of_row, known
+                ds,
+                net.crossed.calibrated,
+                net.outputs,
+                net.crossed.of_row,
+                known,
+                net.loss,
             ),
         }
 
@@ -735,7 +741,7 @@ class Effort:
         return {
             **decision.figures,
             "validated": figures,
-            **learned_by_rows(ds, scores, net.outputs),
+            **learned_by_rows(ds, scores, net.outputs, loss=net.loss),
         }
 
     def _config(self, candidate: Candidate) -> dict:
@@ -800,6 +806,10 @@ def judged_fact(figures: dict, by: str) -> dict:
     }
 
 
+# metrics that are the loss of a test, the first of those that a network has
+_LOSS_METRICS = "log_loss", "deviance", "pinball", "mse"
+
+
 def _loss_of(figures: dict) -> tuple[str, float | None]:
     """Return the mean loss of the folds with its name, or that of validation rows; None
     where it is undefined."""
@@ -808,5 +818,5 @@ def _loss_of(figures: dict) -> tuple[str, float | None]:
             (value for value in figures["val_metric"] if value is not None),
             default=None,
         )
-    name = next(name for name in ("log_loss", "mse") if name in figures["mean"])
+    name = next(name for name in _LOSS_METRICS if name in figures["mean"])
     return name.replace("_", " "), figures["mean"][name]

@@ -21,6 +21,7 @@ from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
 from ..nn.card import card_of
+from ..nn_aux import TASKS, loss_of
 from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers, takes
 from ..settings.values import LAYERS, joined_names
 from ..test import test
@@ -130,6 +131,9 @@ def training_data(data, target, described, of_load: dict, of_network: dict) -> D
         **of_load,
         **{name: of_network[name] for name in ("dtype",) if name in of_network},
     }
+    task = loss_of(of_network.get("loss") or TASKS["regression"][1]).task
+    if task and of_load.get("task", "auto") == "auto":
+        of_load["task"] = task
     if target is not None:
         of_load["target" if _names_columns(data, target) else "y"] = target
     if of_network.get("reference"):

@@ -3,57 +3,23 @@ learned anything."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import cluster
+from ..core.losses import LEAST_CLASS_SHARE, SLOPES, row_losses
 from ..core.metrics import are_probabilities, row_log_losses
 from ..data.causes import cause_in
 from ..data.splits import Fold
 from ..ds import Dataset
-from ..nn_aux import LOSSES, TASKS
+from ..nn_aux import TASKS, loss_name, loss_of
 from ..test import remarks
 from .crossed import standard_error
 
 # of the range of the targets, in which the best output by mae or huber lies
 HALVINGS = 60
-# of a class: as for the log loss, 0 is no probability
-_LEAST_CLASS_SHARE = float(np.finfo(np.float32).eps)
-
-
-def _cross_entropy(share: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return -y * np.log(np.clip(share, _LEAST_CLASS_SHARE, 1.0))
-
-
-def _huber(difference: np.ndarray, distance: float) -> np.ndarray:
-    size = np.abs(difference)
-    straight = distance * (size - 0.5 * distance)
-    return np.where(size <= distance, difference**2 / 2, straight)
-
-
-# by the names of LOSSES: of each row, from an output and targets (rows, outputs)
-_ROW_LOSSES: dict[str, Callable] = {
-    "mse": lambda a, y: ((a - y) ** 2).mean(axis=1),
-    "mae": lambda a, y: np.abs(a - y).mean(axis=1),
-    "huber": lambda a, y: _huber(a - y, *LOSSES["huber"].constants).mean(axis=1),
-    "bce": lambda a, y: (_cross_entropy(a, y) + _cross_entropy(1 - a, 1 - y)).mean(
-        axis=1
-    ),
-    "ce": lambda a, y: _cross_entropy(a, y).sum(axis=1),
-}
-
-
-def _clipped(difference: np.ndarray, distance: float) -> np.ndarray:
-    return np.clip(difference, -distance, distance)
-
-
-# of losses whose best output is not the mean: by the distance to a target
-_SLOPES: dict[str, Callable] = {
-    "mae": np.sign,
-    "huber": lambda difference: _clipped(difference, *LOSSES["huber"].constants),
-}
 
 
 class Targets(NamedTuple):
@@ -92,12 +58,12 @@ def targets_of(
 
 
 def baseline_of(loss: str, training: Targets, judged: Targets) -> Baseline:
-    """Return the baseline by a loss, a name of LOSSES."""
+    """Return the baseline by a loss, as --loss writes it."""
     # what is not finite is undefined
     with np.errstate(over="ignore", invalid="ignore"):
         outputs = [best_output(loss, targets) for targets in (training, judged)]
         each = [
-            np.average(_ROW_LOSSES[loss](out, judged.values), weights=judged.counts)
+            np.average(row_losses(loss, out, judged.values), weights=judged.counts)
             for out in outputs
         ]
     return Baseline(*map(float, each))
@@ -107,13 +73,14 @@ def best_output(loss: str, targets: Targets) -> np.ndarray:
     """Return the output (outputs,) with the least loss: the class shares or the mean,
     of mae the median."""
     values, counts = targets
-    if loss not in _SLOPES:
+    slope = SLOPES.get(loss_name(loss))
+    if slope is None:
         return counts @ values / counts.sum()
     low = values.min(axis=0)
     high = values.max(axis=0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        is_above = counts @ _SLOPES[loss](middle - values) > 0
+        is_above = counts @ slope(middle, values, *loss_of(loss).constants) > 0
         low = np.where(is_above, low, middle)
         high = np.where(is_above, middle, high)
     return (low + high) / 2
@@ -142,9 +109,11 @@ def learned_by_rows(
     outputs: int,
     of_row: np.ndarray | None = None,
     known: Sequence[Targets] | None = None,
+    loss: str | None = None,
 ) -> dict:
     """Return the figures `learned` and `baseline` of scores of rows that their networks
-    do not know; None where undefined: whether their loss, log loss or MSE, is less than
+    do not know; None where undefined: whether their loss, the log loss, the MSE or the
+    metric of `loss`, is less than
     that of the baseline by more than one standard error of the difference, and less
     than that of the constant that is best for all these rows; and the baseline's loss.
 
@@ -153,26 +122,26 @@ def learned_by_rows(
     apart. known: of folds in time the targets that each knows, which give its
     baseline then; a constant that knows later rows as well does not count.
     """
-    of_all = best_output(
-        TASKS[ds.task][1], targets_of(ds.y, ds.weights, outputs=outputs)
-    )
-    least_losses = _losses_of_constants(ds, np.tile(of_all, (len(ds.y), 1)))
+    if loss is None or loss_of(loss).metric is None:
+        loss = TASKS[ds.task][1]
+    of_all = best_output(loss, targets_of(ds.y, ds.weights, outputs=outputs))
+    least_losses = _losses_of_constants(ds, np.tile(of_all, (len(ds.y), 1)), loss)
     baseline_losses = least_losses
     if known is not None:
-        of_folds = [best_output(TASKS[ds.task][1], targets) for targets in known]
-        baseline_losses = _losses_of_constants(ds, np.array(of_folds)[of_row])
+        of_folds = [best_output(loss, targets) for targets in known]
+        baseline_losses = _losses_of_constants(ds, np.array(of_folds)[of_row], loss)
     elif of_row is not None:
         baseline_losses = _losses_of_constants(
-            ds, _constants_by_others(ds, of_all, of_row)
+            ds, _constants_by_others(ds, of_all, of_row, loss), loss
         )
-    row_losses = _row_losses(ds, scores)
-    differences = baseline_losses - row_losses
+    own_losses = _row_losses(ds, scores, loss)
+    differences = baseline_losses - own_losses
     if not np.isfinite(differences).all() or not np.isfinite(baseline_losses).all():
         return {"learned": None, "baseline": None}
     gain = float(np.average(differences, weights=ds.weights))
     is_surely_better = gain > standard_error(differences, ds.weights, ds.groups)
     is_better_than_any = (
-        float(np.average(least_losses - row_losses, weights=ds.weights)) > 0
+        float(np.average(least_losses - own_losses, weights=ds.weights)) > 0
     )
     baseline = float(np.average(baseline_losses, weights=ds.weights))
     return {
@@ -189,7 +158,7 @@ def known_in_time(ds: Dataset, folds: Sequence[Fold], outputs: int) -> list[Targ
 
 
 def _constants_by_others(
-    ds: Dataset, of_all: np.ndarray, of_row: np.ndarray
+    ds: Dataset, of_all: np.ndarray, of_row: np.ndarray, loss: str
 ) -> np.ndarray:
     """Return for each row the class shares or the mean of the rows of the other folds
     (rows, outputs); of_all (outputs,), those of all rows, where there is one fold."""
@@ -202,18 +171,15 @@ def _constants_by_others(
             else:
                 weights = ds.weights[others]
             targets = targets_of(ds.y[others], weights, outputs=len(of_all))
-            constants[of_row == fold] = best_output(TASKS[ds.task][1], targets)
+            constants[of_row == fold] = best_output(loss, targets)
     return constants
 
 
-def _row_losses(ds: Dataset, scores: np.ndarray) -> np.ndarray:
-    """Return the log loss or the squared error of each row; nan where scores are no
+def _row_losses(ds: Dataset, scores: np.ndarray, loss: str) -> np.ndarray:
+    """Return the log loss or, of numbers, `loss` of each row; nan where scores are no
     probabilities."""
     if ds.task == "regression":
-        with np.errstate(over="ignore"):
-            return (
-                (scores.astype(np.float64) - ds.y.reshape(len(scores), -1)) ** 2
-            ).mean(axis=1)
+        return _losses_of_constants(ds, scores.astype(np.float64), loss)
     if ds.task == "binary":
         scores = scores[:, 0]
     if not are_probabilities(scores):
@@ -221,17 +187,17 @@ def _row_losses(ds: Dataset, scores: np.ndarray) -> np.ndarray:
     return row_log_losses(ds.y, scores)
 
 
-def _losses_of_constants(ds: Dataset, constants: np.ndarray) -> np.ndarray:
+def _losses_of_constants(ds: Dataset, constants: np.ndarray, loss: str) -> np.ndarray:
     """Return the loss of each row by the class shares or the mean that it is judged
     beside (rows, outputs)."""
     if ds.task == "regression":
-        with np.errstate(over="ignore"):
-            return ((constants - ds.y.reshape(len(ds.y), -1)) ** 2).mean(axis=1)
+        with np.errstate(all="ignore"):
+            return row_losses(loss, constants, ds.y.reshape(len(ds.y), -1))
     shares = constants
     if ds.task == "binary":
         shares = np.column_stack([1 - constants[:, 0], constants[:, 0]])
     of_true_class = shares[np.arange(len(ds.y)), ds.y]
-    return -np.log(np.clip(of_true_class, _LEAST_CLASS_SHARE, 1.0))
+    return -np.log(np.clip(of_true_class, LEAST_CLASS_SHARE, 1.0))
 
 
 OF_REFERENCE = (

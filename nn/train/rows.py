@@ -49,7 +49,7 @@ class LoadedRows:
 
     judging: rows of the data set (indices) that judge epochs, or a data set of its own,
     all of which judge. is_validated: whether they choose the best epoch. loss: by which
-    the baseline is told, a name of LOSSES.
+    the baseline is told, as --loss writes it.
     """
 
     def __init__(

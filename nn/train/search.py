@@ -115,15 +115,18 @@ def choose(
     scores: Sequence,
     weights=None,
     threshold: float = 0.5,
+    loss: str | None = None,
 ) -> list[int]:
     """Return how often each network is chosen, by rows that they do not know.
 
     truth (rows,), scores: of each network (rows, outputs), weights (rows,) or None.
-    threshold: of class 1, for metrics of decisions.
+    threshold: of class 1, for metrics of decisions. loss: of the networks.
     """
 
     def value_of(mean: np.ndarray) -> float | None:
-        return metric(monitor.name, task, truth, mean, weights, threshold=threshold)
+        return metric(
+            monitor.name, task, truth, mean, weights, threshold=threshold, loss=loss
+        )
 
     return greedy_selection(scores, PICKS, monitor, value_of)
 
@@ -146,13 +149,18 @@ class Choice(NamedTuple):
 
 
 def choose_crossed(
-    task: str, truth, scores: Sequence[np.ndarray], of_row, weights=None
+    task: str,
+    truth,
+    scores: Sequence[np.ndarray],
+    of_row,
+    weights=None,
+    loss: str | None = None,
 ) -> Choice:
     """Return how often each candidate is chosen by greedy selection.
 
     truth (rows,), scores of each candidate (rows, outputs), of_row (rows,): the fold of
-    each row, weights (rows,). The loss of a mean is formed once for each fold, and
-    those of all folds but one from these.
+    each row, weights (rows,), loss: of the networks. The loss of a mean is formed once
+    for each fold, and those of all folds but one from these.
     """
     folds = np.unique(of_row)
     rows_of = [np.flatnonzero(of_row == fold) for fold in folds]
@@ -170,7 +178,7 @@ def choose_crossed(
             counts = np.bincount(key, minlength=len(scores))
             mean = weighted_mean(scores, counts)
             known[key] = np.array(
-                [_loss(task, truth, mean, rows, weights) for rows in rows_of]
+                [_loss(task, truth, mean, rows, weights, loss) for rows in rows_of]
             )
         return known[key]
 
@@ -192,14 +200,21 @@ def choose_crossed(
     return Choice(counts, without or [counts])
 
 
-def _loss(task: str, truth, scores: np.ndarray, rows: np.ndarray, weights) -> float:
+def _loss(
+    task: str,
+    truth,
+    scores: np.ndarray,
+    rows: np.ndarray,
+    weights,
+    loss: str | None,
+) -> float:
     if weights is None:
         of_rows = None
     else:
         of_rows = weights[rows]
     if of_rows is not None and not of_rows.any():
         return 0.0
-    value = metric(LOSS, task, truth[rows], scores[rows], of_rows)
+    value = metric(LOSS, task, truth[rows], scores[rows], of_rows, loss=loss)
     if value is None:
         return math.nan
     return value

@@ -10,13 +10,12 @@ from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
 from support.epochs import settings
 from support.moved_images import check_moves
-from support.networks import StopsAfter, fill, network
+from support.networks import OUTPUT_ACTIVATIONS, StopsAfter, fill, network
 from support.pack_members import Members
 from support.threads import in_threads, two_classes
 
 import nn
-from nn import nn_aux
-from nn.backends.cuda import abi, device, epoch, program, small
+from nn.backends.cuda import abi, device, epoch, small
 from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.engine import CudaEngine
@@ -24,6 +23,7 @@ from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import EpochSettings, PackJob, TimedStep
 from nn.backends.member import Turns
 from nn.layers import InputColumn
+from nn.nn_aux import LOSSES, loss_name
 from nn.utils import NnError
 
 pytestmark = pytest.mark.skipif(
@@ -217,11 +217,13 @@ def test_calls_of_several_runners_are_in_the_order_of_time(emulated):
     assert [one.room for one in runners] == [3, 3]
 
 
-def test_the_constants_of_a_loss_are_those_of_its_record(emulated, monkeypatch):
-    huber = nn_aux.LOSSES["huber"]._replace(constants=(0.25,))
-    monkeypatch.setitem(nn_aux.LOSSES, "huber", huber)
-    monkeypatch.setattr(program, "sources", program.sources.__wrapped__)
-    net = network("4,5:tanh,3", "seq", "float64", loss="huber")
+@pytest.mark.parametrize(
+    "loss",
+    [*LOSSES, "huber=0.25", "quantile=0.9", "focal=0.5", "tweedie=1.2", "tweedie=1.9"],
+)
+def test_a_loss_and_its_constant_are_those_of_seq(loss, emulated):
+    output = OUTPUT_ACTIVATIONS.get(loss_name(loss), "linear")
+    net = network(f"4,5:tanh,3:{output}", "seq", "float64", loss=loss)
     x, y = fill(net, 20)
     gpu = CudaEngine("cuda", net.layers, net.loss, "float64")
     gpu.set("parameters", net.engine.get("parameters"))

@@ -232,6 +232,7 @@ CASES = {
         {"layers": "5,8,1"},
         {"optimizer": "rmsprop", "betas": "0.7"},
     ),
+    "a loss with a constant": (dense_data, {"layers": "5,8,1", "loss": "focal=1"}, {}),
     "adagrad": (dense_data, {"layers": "5,8,1"}, {"optimizer": "adagrad"}),
     "plain sgd": (
         dense_data,

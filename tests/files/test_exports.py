@@ -433,6 +433,18 @@ def test_members_with_and_without_an_encoding(folder):
         assert relative_distance(of_c, net.predict(x)) < SINGLE
 
 
+@pytest.mark.parametrize("loss", ["poisson", "tweedie=1.3", "quantile=.8", "huber=.5"])
+def test_a_loss_and_its_output_layer(loss, folder):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(200, 3)).astype(np.float32)
+    ds = nn.load(x, y=rng.poisson(np.exp(3 + x[:, 0])), task="regression")
+    net = nn.Network.for_data(ds, loss=loss, backend="seq")
+    nn.train(net, ds, networks=2, epochs=2)
+    expected = net.predict(x)
+    for answers in both(net, folder, x):
+        assert relative_distance(answers, expected) < 1e-6
+
+
 def test_predictions_that_are_clipped(folder):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(200, 2))

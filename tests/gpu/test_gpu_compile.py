@@ -16,6 +16,7 @@ from nn.backends.cuda.program import (
     BYTE_ROWS,
     PRELUDE,
     Purpose,
+    constant_line,
     epoch_source,
     losses_source,
     phases_source,
@@ -136,7 +137,11 @@ def compile_statements(statements, folder):
         for number, statement in enumerate(statements)
     ]
     text = "\n".join(
-        [PRELUDE, sources("common", "activation", "loss", "optimizer"), *kernels]
+        [
+            constant_line("huber") + PRELUDE,
+            sources("common", "activation", "loss", "optimizer"),
+            *kernels,
+        ]
     )
     return compiled(text, folder, "-DREAL=float", "-arch=sm_90", "-ptx")
 
@@ -171,8 +176,14 @@ def test_every_formula_of_the_tables_compiles_and_a_name_without_one_does_not(
     output_kinds = [name.upper() for name in kinds if not kinds[name]]
     input_kinds = [name.upper() for name in kinds if kinds[name]]
     # these are computed a row at a time
-    losses = [name.upper() for name in LOSSES if name not in ("bce", "ce")]
-    statements = formulas(output_kinds, input_kinds, losses, MOMENTS)
+    losses = [name.upper() for name in ("mse", "mae", "huber", "quantile")]
+    from_input = [
+        name.upper() for name in LOSSES if name.upper() not in (*losses, "CE")
+    ]
+    statements = [
+        *formulas(output_kinds, input_kinds, losses, MOMENTS),
+        *(f"v[0] = loss_from_input<{name}>(v[1], v[2], v + 3)" for name in from_input),
+    ]
     code, output = compile_statements(statements, tmp_path)
     assert code == 0, output
     statements = formulas(["99"], ["99"], ["99"], ["99"])

@@ -19,11 +19,14 @@ from support.networks import (
 
 from nn.backends.cuda import engine as cuda
 from nn.backends.cuda.runner import Phases
-from nn.nn_aux import LOSSES, OPTIMIZERS
+from nn.nn_aux import LOSSES, OPTIMIZERS, loss_name
 
+EXPONENTIALS = [("6,5,1:exp", "regression"), ("6,5,3:exp", "regression")]
 WITH_THEIR_ACTIVATION = {  # losses that are taken from logits
     "ce": [("6,5:tanh,4", "multiclass"), ("6,5:tanh,70", "multiclass")],
     "bce": [("6,5,1", "binary"), ("6,5,3:sigmoid", "regression")],
+    "focal": [("6,5,1", "binary"), ("6,5,3:sigmoid", "regression")],
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), EXPONENTIALS),
 }
 WITH_ANY_ACTIVATION = [
     ("6,5:tanh,4:softmax", "multiclass"),
@@ -115,8 +118,8 @@ def test_the_last_layers_step_as_seq_does(
     ("spec", "task", "loss"),
     [
         (*case, loss)
-        for loss in LOSSES
-        for case in WITH_THEIR_ACTIVATION.get(loss, WITH_ANY_ACTIVATION)
+        for loss in (*LOSSES, "huber=0.25", "quantile=0.9", "tweedie=1.2")
+        for case in WITH_THEIR_ACTIVATION.get(loss_name(loss), WITH_ANY_ACTIVATION)
     ],
 )
 def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):

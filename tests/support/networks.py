@@ -9,7 +9,7 @@ from nn.backends.cuda import cudnn, device
 from nn.layers import InputColumn
 from nn.nn import Network
 from nn.nn.parameters import by_name
-from nn.nn_aux import ACTIVATIONS, LOSSES
+from nn.nn_aux import ACTIVATIONS, LOSSES, loss_name
 from nn.utils import UsageError
 from support import plain_layers
 from support.distances import relative_distance
@@ -150,13 +150,20 @@ KINDS = {  # layer kind -> a network with a layer of it
 
 
 # of the losses that need a certain one
-OUTPUT_ACTIVATIONS = {"bce": "sigmoid", "ce": "softmax"}
+OUTPUT_ACTIVATIONS = {
+    "bce": "sigmoid",
+    "focal": "sigmoid",
+    "ce": "softmax",
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
+}
 
 
 def with_activation(name: str) -> list[str]:
     """Return specs of networks that have the activation wherever it may stand."""
     if name == "softmax":
         return ["4,9:tanh,5:softmax"]
+    if name == "exp":  # of itself it soon overflows
+        return ["4,9:exp,5:tanh", "4,9:tanh,5:exp", "2x5x5,conv3k2:exp,maxpool2:tanh"]
     return [
         f"4,9:{name},5:{name}",
         f"2x5x5,conv3k2:{name},maxpool2:{name},flatten:{name}",
@@ -246,8 +253,10 @@ def members_with_and_without_an_encoding(backend: str = "auto"):
 
 
 TARGETS = {  # loss -> targets that it can have, of normal numbers (rows, outputs)
-    **dict.fromkeys(("mse", "mae", "huber"), lambda values: values),
-    "bce": lambda values: (values > 0) * 1.0,
+    **dict.fromkeys(("mse", "mae", "huber", "quantile"), lambda values: values),
+    **dict.fromkeys(("bce", "focal"), lambda values: (values > 0) * 1.0),
+    **dict.fromkeys(("poisson", "tweedie"), lambda values: np.floor(2 * abs(values))),
+    "gamma": lambda values: abs(values) + 0.1,
     "ce": lambda values: (values == values.max(1, keepdims=True)) * 1.0,
 }
 
@@ -270,7 +279,7 @@ def fill(net, rows, seed=7):
                 column.values + (column.kind == "onehot"), size=rows
             )
     draws = rng.normal(size=(rows, net.outputs))
-    return x, TARGETS[net.loss](draws).astype(net.dtype)
+    return x, TARGETS[loss_name(net.loss)](draws).astype(net.dtype)
 
 
 def twins(spec, backends, dtype, rows, seed=7, **options):

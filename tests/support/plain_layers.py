@@ -8,8 +8,6 @@ import math
 
 import numpy as np
 
-from nn import nn_aux
-
 
 def softmax(z):
     exponentials = np.exp(z - z.max(-1, keepdims=True))
@@ -77,6 +75,7 @@ ACTIVATIONS = {
     "silu": (lambda z: z * sigmoid(z), silu_gradient),
     "gelu": (lambda z: z * normal_cdf(z), gelu_gradient),
     "selu": (selu, selu_gradient),
+    "exp": (np.exp, lambda da, z, a: da * a),
     "softmax": (softmax, softmax_gradient),
 }
 
@@ -103,15 +102,64 @@ def gradient_of_two(a, y):
     return (a - y) / variance / y.size
 
 
-# name -> (mean over the batch, its gradient by the outputs a); ce: mean over rows, the
-# others: over all values
+def pinball(a, y, share=0.5):
+    return np.mean(np.where(y > a, share * (y - a), (1 - share) * (a - y)))
+
+
+def pinball_gradient(a, y, share=0.5):
+    above = np.where(a > y, 1 - share, 0)
+    below = np.where(a < y, share, 0)
+    return (above - below) / y.size
+
+
+def focal(a, y, power=2.0):
+    """Lin et al. 2017."""
+    of_class_1 = -((1 - a) ** power) * np.log(a)
+    of_class_0 = -(a**power) * np.log(1 - a)
+    return np.mean(y * of_class_1 + (1 - y) * of_class_0)
+
+
+def focal_gradient(a, y, power=2.0):
+    b = 1 - a
+    of_class_1 = power * b ** (power - 1) * np.log(a) - b**power / a
+    of_class_0 = -power * a ** (power - 1) * np.log(b) + a**power / b
+    return (y * of_class_1 + (1 - y) * of_class_0) / y.size
+
+
+def poisson(a, y):
+    logarithm = np.log(np.where(y > 0, y, 1) / a)
+    return np.mean(2 * (y * logarithm - y + a))
+
+
+def gamma(a, y):
+    return np.mean(2 * (np.log(a / y) + y / a - 1))
+
+
+def tweedie(a, y, power=1.5):
+    of_y = y ** (2 - power) / (1 - power) / (2 - power)
+    of_both = y * a ** (1 - power) / (1 - power)
+    of_a = a ** (2 - power) / (2 - power)
+    return np.mean(2 * (of_y - of_both + of_a))
+
+
+def tweedie_gradient(a, y, power=1.5):
+    return 2 * (a - y) / a**power / y.size
+
+
+# name -> (mean over the batch, its gradient by the outputs a), perhaps with another
+# constant than the usual one; ce: mean over rows, the others: over all values
 LOSSES = {
     "mse": (lambda a, y: np.mean((a - y) ** 2), lambda a, y: 2 * (a - y) / y.size),
     "mae": (lambda a, y: np.mean(np.abs(a - y)), lambda a, y: np.sign(a - y) / y.size),
     "huber": (
-        lambda a, y: np.mean(huber(a - y, *nn_aux.LOSSES["huber"].constants)),
-        lambda a, y: clipped(a - y, *nn_aux.LOSSES["huber"].constants) / y.size,
+        lambda a, y, distance=1.0: np.mean(huber(a - y, distance)),
+        lambda a, y, distance=1.0: clipped(a - y, distance) / y.size,
     ),
+    "quantile": (pinball, pinball_gradient),
+    "focal": (focal, focal_gradient),
+    "poisson": (poisson, lambda a, y: tweedie_gradient(a, y, 1.0)),
+    "gamma": (gamma, lambda a, y: tweedie_gradient(a, y, 2.0)),
+    "tweedie": (tweedie, tweedie_gradient),
     "bce": (cross_entropy_of_two, gradient_of_two),
     "ce": (lambda a, y: -np.sum(y * np.log(a)) / len(y), lambda a, y: -y / a / len(y)),
 }
@@ -414,8 +462,10 @@ def gradients(layers, parameters, x, y, masks=None, loss="mse"):
     """Return (loss, {name: gradient}, dx) of a batch."""
     zs, outs = passes(layers, parameters, x, masks)
     y = np.asarray(y, np.float64).reshape(len(y), -1)
-    value, derivative = LOSSES[loss]
-    da = derivative(outs[-1], y)
+    name, _, constant = loss.partition("=")
+    constants = [float(constant)] if constant else []
+    value, derivative = LOSSES[name]
+    da = derivative(outs[-1], y, *constants)
     at = sum(layer.parameters > 0 for layer in layers)
     grads = {}
     for index, layer in reversed(list(enumerate(layers))):
@@ -432,4 +482,4 @@ def gradients(layers, parameters, x, y, masks=None, loss="mse"):
         of = {f"layer{at}.weight": dw, f"layer{at}.bias": db}
         grads |= {name: values for name, values in of.items() if values is not None}
         da = da.reshape(len(x), -1)
-    return value(outs[-1], y), grads, da.reshape(np.shape(x))
+    return value(outs[-1], y, *constants), grads, da.reshape(np.shape(x))

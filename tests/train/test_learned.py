@@ -9,6 +9,7 @@ from support.tables import csv_of
 
 import nn
 from nn import nn_aux
+from nn.core.losses import _VALUES, SLOPES
 from nn.data import causes
 from nn.data.splits import split_rows
 from nn.train import learned
@@ -31,6 +32,9 @@ CASES = [
     ("regression", "mse", ""),
     ("regression", "mae", ""),
     ("regression", "huber", ""),
+    ("regression", "huber=0.3", ""),
+    ("regression", "quantile=0.8", ""),
+    ("binary", "focal=1", ""),
     ("multiclass", "bce", ":sigmoid"),
     ("binary", "mse", ":linear"),
 ]
@@ -121,8 +125,11 @@ def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, s
 
 def loss_of(name, output, y, weights):
     """Return the loss of the same output for all rows, one row after the other."""
+    value, _ = LOSSES[nn_aux.loss_name(name)]
+    constants = nn_aux.loss_of(name).constants
     return np.average(
-        [LOSSES[name][0](output[None], target[None]) for target in y], weights=weights
+        [value(output[None], target[None], *constants) for target in y],
+        weights=weights,
     )
 
 
@@ -154,7 +161,7 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
             y = ds.y[:, None].astype(float)
         weights = weights * ((1 + ds.y) if weighted else 1)
     targets = learned.Targets(y[split.training], weights[split.training])
-    is_mean = loss not in ("mae", "huber")
+    is_mean = nn_aux.loss_name(loss) not in SLOPES
     if is_mean:
         best = np.average(targets.values, 0, targets.counts)
     else:
@@ -163,7 +170,7 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
     assert result["baseline"] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
+@pytest.mark.parametrize("loss", ["mse", "mae", "huber=0.3", "quantile=0.9", "tweedie"])
 def test_the_best_output_beats_those_around_it_and_every_loss_has_a_baseline(
     loss,
 ):
@@ -176,8 +183,8 @@ def test_the_best_output_beats_those_around_it_and_every_loss_has_a_baseline(
         assert loss_of(loss, best + step, *targets) > least
         expected = loss_of(loss, best, *targets)
         assert least == pytest.approx(expected)
-    assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES}
-    assert {*learned._SLOPES} <= {*nn_aux.LOSSES}
+    assert {*_VALUES} == {*nn_aux.LOSSES}
+    assert {*SLOPES} <= {*nn_aux.LOSSES}
 
 
 def test_a_class_without_training_rows_has_a_finite_baseline_and_nan_is_undefined():

@@ -96,21 +96,12 @@ def _enum(names) -> str:
 def declarations() -> str:
     """Return the tables as CUDA source."""
     members = "".join(f"    {kind} {name};\n" for name, kind in CONTROL_MEMBERS.items())
-    constants = ", ".join(
-        f"{{{', '.join(map(repr, loss.constants))}}}" for loss in LOSSES.values()
-    )
     return f"""
 typedef REAL real;                      /* float or double, by the compiler's option */
 typedef long long int64;
 {_enum(f"{name} = {value}" for name, value in CONSTANTS.items())}
 {_enum(name.upper() for name in ACTIVATIONS)}
 {_enum(name.upper() for name in LOSSES)}
-/* number `number` of the constants of a loss, 0 where it has fewer */
-__device__ constexpr double loss_constant(int loss, int number)
-{{
-    const double constants[][2] = {{{constants}}};
-    return constants[loss][number];
-}}
 {_enum(MOMENTS)}
 __device__ constexpr int moments_of(int rule)
 {{

@@ -3,6 +3,8 @@
 
 __device__ inline real exponential(real z)
 { return sizeof(real) == 4 ? (real)expf((float)z) : (real)exp((double)z); }
+__device__ inline real logarithm(real v)
+{ return sizeof(real) == 4 ? (real)logf((float)v) : (real)log((double)v); }
 __device__ inline real logarithm1(real z)
 {
     return sizeof(real) == 4 ? (real)log1pf((float)z) : (real)log1p((double)z);
@@ -52,6 +54,8 @@ __device__ inline real activate(real z)
         return z > 0 ? SELU_SCALE * z
                      : SELU_LOW *
                            (sizeof(real) == 4 ? (real)expm1f((float)z) : (real)expm1((double)z));
+    else if constexpr (ACTIVATION == EXP)
+        return exponential(z);
     else
         static_assert(ACTIVATION < 0,
                       "activation.cu: activate() has no formula for this activation");
@@ -75,6 +79,8 @@ __device__ inline real derivative(real a)
         return sizeof(real) == 4 ? (real)-expm1f((float)-a) : (real)-expm1((double)-a);
     else if constexpr (ACTIVATION == SELU)
         return a > 0 ? SELU_SCALE : a + SELU_LOW;
+    else if constexpr (ACTIVATION == EXP)
+        return a;
     else
         static_assert(ACTIVATION < 0,
                       "activation.cu: derivative() has no formula for this activation");

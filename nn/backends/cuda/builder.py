@@ -7,6 +7,7 @@ import itertools
 from dataclasses import replace
 
 from ...layers import Layer
+from ...nn_aux import loss_name
 from ...utils import UsageError
 from . import conv, dense, embedding, plain
 from .abi import FEW_SPLITS, THREADS
@@ -72,7 +73,7 @@ class Builder:
     def build(self, purpose: Purpose) -> Program:
         """Return the phases of one batch."""
         self.purpose = purpose
-        self.program = Program(purpose, self.layers)
+        self.program = Program(purpose, self.loss, self.layers)
         self.ws = Workspace(
             self.program, self.loss, self.itemsize, self.processors, self.library
         )
@@ -245,7 +246,7 @@ class Builder:
 
     def _loss(self, node: LayerNode) -> list[Phase]:
         lanes = lanes_of(node.layer.outputs)
-        names = self.loss.upper(), node.layer.activation.upper()
+        names = loss_name(self.loss).upper(), node.layer.activation.upper()
         settings = *names, node.layer.outputs, int(self.purpose.labels), lanes
         blocks = self.ws.elementwise(self.purpose.rows * lanes)
         return [[Op("loss_backward", settings, (node.out, CONTROL, BATCH), blocks)]]

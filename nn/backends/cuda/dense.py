@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from ...layers import Layer
+from ...nn_aux import loss_name
 from .abi import THREADS
 from .memory import PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, PHASE_COST, Workspace
 from .program import (
@@ -251,7 +252,7 @@ def fused_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     else:
         dx = node.dx
     settings = (
-        ws.loss.upper(),
+        loss_name(ws.loss).upper(),
         node.layer.activation.upper(),
         int(ws.purpose.labels),
         warps,

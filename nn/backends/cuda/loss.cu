@@ -5,7 +5,7 @@
 template <int LOSS>
 __device__ inline real loss_derivative(real difference)
 {
-    constexpr real distance = (real)loss_constant(LOSS, 0);
+    constexpr real distance = (real)LOSS_CONSTANT, share = distance;
     if constexpr (LOSS == MSE)
         return 2 * difference;
     else if constexpr (LOSS == MAE)
@@ -14,6 +14,8 @@ __device__ inline real loss_derivative(real difference)
         return difference > distance    ? distance
                : difference < -distance ? -distance
                                         : difference;
+    else if constexpr (LOSS == QUANTILE)
+        return (real)(difference > 0) * (1 - share) - (real)(difference < 0) * share;
     else
         static_assert(LOSS < 0, "loss.cu: loss_derivative() has no formula for this loss");
 }
@@ -21,7 +23,7 @@ __device__ inline real loss_derivative(real difference)
 template <int LOSS>
 __device__ inline real loss_value(real difference)
 {
-    constexpr real distance = (real)loss_constant(LOSS, 0);
+    constexpr real distance = (real)LOSS_CONSTANT, share = distance;
     real size = difference < 0 ? -difference : difference;
     if constexpr (LOSS == MSE)
         return difference * difference;
@@ -30,6 +32,8 @@ __device__ inline real loss_value(real difference)
     else if constexpr (LOSS == HUBER)
         return size <= distance ? (real)0.5 * size * size
                                 : distance * (size - (real)0.5 * distance);
+    else if constexpr (LOSS == QUANTILE)
+        return size * (difference > 0 ? 1 - share : share);
     else
         static_assert(LOSS < 0, "loss.cu: loss_value() has no formula for this loss");
 }
@@ -41,15 +45,64 @@ __device__ inline real target(const control &c, int64 row, int k)
     return LABELS ? (real)(((const int *)c.y)[row] == k) : ((const real *)c.y)[row * WIDTH + k];
 }
 
-/* binary cross entropy from logits: softplus(z) - z y */
-template <int WIDTH, int LABELS, int LANES>
-__device__ inline real bce_row(real *z, const control &c, int64 row, int lane)
+/* binary cross entropy of a class whose logit is z, times (1 - p)^power, and its slope */
+__device__ inline real focal(real power, real z, real *slope)
 {
-    real sum = 0;
+    real others = exponential(-power * softplus(z)), entropy = softplus(-z);
+    *slope = -others * (power * sigmoid(z) * entropy + sigmoid(-z));
+    return others * entropy;
+}
+
+/* the deviance of Tweedie's distributions of a power from z = log a, and its slope */
+template <int LOSS>
+__device__ inline real deviance(real z, real y, real *slope)
+{
+    constexpr real power = (real)LOSS_CONSTANT;
+    real of_y = y * exponential((1 - power) * z), of_a = exponential((2 - power) * z);
+    real log_y = y > 0 ? logarithm(y) : 0, ratio = log_y - z;
+    *slope = 2 * (of_a - of_y);
+    if constexpr (LOSS == POISSON) {
+        return 2 * (y * ratio - y + of_a);
+    } else if constexpr (LOSS == GAMMA) {
+        return 2 * (of_y - 1 - ratio);
+    } else if constexpr (LOSS == TWEEDIE) {
+        real least = y > 0 ? exponential((2 - power) * log_y) / (1 - power) : 0;
+        return 2 * ((least + of_a) / (2 - power) - of_y / (1 - power));
+    } else {
+        static_assert(LOSS < 0, "loss.cu: deviance() has no formula for this loss");
+    }
+}
+
+/* whether a loss is taken from z, without the activation */
+__device__ constexpr bool is_from_input(int loss)
+{
+    return loss == BCE || loss == FOCAL || loss == POISSON || loss == GAMMA || loss == TWEEDIE;
+}
+
+/* a loss of one output from z, and its slope; bce: softplus(z) - z y */
+template <int LOSS>
+__device__ inline real loss_from_input(real z, real y, real *slope)
+{
+    if constexpr (LOSS == BCE) {
+        *slope = sigmoid(z) - y;
+        return softplus(z) - z * y;
+    } else if constexpr (LOSS == FOCAL) {
+        constexpr real power = (real)LOSS_CONSTANT;
+        real first, second, of_1 = focal(power, z, &first), of_0 = focal(power, -z, &second);
+        *slope = y * first - (1 - y) * second;
+        return y * of_1 + (1 - y) * of_0;
+    } else {
+        return deviance<LOSS>(z, y, slope);
+    }
+}
+
+template <int LOSS, int WIDTH, int LABELS, int LANES>
+__device__ inline real input_row(real *z, const control &c, int64 row, int lane)
+{
+    real sum = 0, slope;
     for (int k = lane; k < WIDTH; k += LANES) {
-        real y = target<WIDTH, LABELS>(c, row, k);
-        sum += softplus(z[k]) - z[k] * y;
-        z[k] = (sigmoid(z[k]) - y) / WIDTH;
+        sum += loss_from_input<LOSS>(z[k], target<WIDTH, LABELS>(c, row, k), &slope);
+        z[k] = slope / WIDTH;
     }
     return lanes_sum<LANES>(sum) / WIDTH;
 }
@@ -74,9 +127,7 @@ __device__ inline real ce_row(real *z, const control &c, int64 row, int lane)
     for (int k = lane; k < WIDTH; k += LANES)
         z[k] =
             exponential(z[k] - largest) / exponentials * total - target<WIDTH, LABELS>(c, row, k);
-    real logarithm =
-        sizeof(real) == 4 ? (real)logf((float)exponentials) : (real)log((double)exponentials);
-    return logarithm * total - hit;
+    return logarithm(exponentials) * total - hit;
 }
 
 /* any other loss, any activation: through the output itself */
@@ -108,8 +159,8 @@ __device__ inline real output_row(real *z, const control &c, int64 row, int lane
 template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
 __device__ inline real unweighted_row(real *z, const control &c, int64 row, int lane)
 {
-    if constexpr (LOSS == BCE)
-        return bce_row<WIDTH, LABELS, LANES>(z, c, row, lane);
+    if constexpr (is_from_input(LOSS))
+        return input_row<LOSS, WIDTH, LABELS, LANES>(z, c, row, lane);
     else if constexpr (LOSS == CE)
         return ce_row<WIDTH, LABELS, LANES>(z, c, row, lane);
     else

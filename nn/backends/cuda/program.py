@@ -15,6 +15,7 @@ from functools import cache
 from importlib.resources import files
 
 from ...layers import Layer
+from ...nn_aux import loss_of
 from .abi import declarations
 
 SOURCES = [
@@ -218,6 +219,7 @@ class Program:
     values."""
 
     purpose: Purpose
+    loss: str
     layers: list[Layer] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
     row_values: int = 0
@@ -298,6 +300,13 @@ def switches(purpose: Purpose) -> str:
     )
 
 
+def constant_line(loss: str) -> str:
+    """Return the line that tells loss.cu the constant of a loss, 0 where it has
+    none."""
+    constants = *loss_of(loss).constants, 0.0
+    return f"#define LOSS_CONSTANT {constants[0]!r}\n"
+
+
 def losses_source(distribute: str = "") -> str:
     """Return CUDA source of the kernels that add up losses; distribute: of a
     Purpose."""
@@ -316,9 +325,8 @@ def epoch_source(program: Program) -> str:
 
 def _source(program: Program) -> str:
     """Return what stands in front of a program's kernels."""
-    return "\n".join(
-        [switches(program.purpose) + PRELUDE, sources(), *program.declarations, ""]
-    )
+    head = switches(program.purpose) + constant_line(program.loss) + PRELUDE
+    return "\n".join([head, sources(), *program.declarations, ""])
 
 
 ADVANCE = """

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...layers import Layer
+from ...nn_aux import loss_name
 from ...utils import plural
 from .abi import MOMENTS, THREADS, UPDATE
 from .device import processors, shared_of_block, shared_of_processor
@@ -24,6 +25,7 @@ from .program import (
     PRELUDE,
     Program,
     Purpose,
+    constant_line,
     lanes_of,
     source_file,
     sources,
@@ -238,7 +240,7 @@ class Plan:
         network = [self._types(), self._constants(), *self._functions()]
         return "\n".join(
             [
-                switches(self.purpose) + PRELUDE,
+                switches(self.purpose) + constant_line(self.loss) + PRELUDE,
                 files,
                 *network,
                 source_file("small_epoch"),
@@ -372,7 +374,7 @@ class Plan:
             settings = f"L{i}, {self.rows_of_thread(layer.outputs)}, {activation}"
             arguments = f"memory + plan::OUT{i}, {_input(i)}, memory + plan::W{i}"
             lines += [f"small_forward<{settings}>({arguments});", BARRIER]
-        names = f"L{last}, {self.loss.upper()}, {self.layers[last].activation.upper()}"
+        names = f"L{last}, {loss_name(self.loss).upper()}, {self.layers[last].activation.upper()}"
         sizes = f"plan::LABELS, {lanes_of(self.layers[last].outputs)}"
         values = f"memory + plan::DZ{last}, memory + plan::OUT{last}, y"
         lines.append(
@@ -478,7 +480,10 @@ class Small(WholeEpochs):
         else:
             sums = 0
         program = Program(
-            plan.purpose, partial_sum_values=sums, shared_bytes=plan.bytes
+            plan.purpose,
+            plan.loss,
+            partial_sum_values=sums,
+            shared_bytes=plan.bytes,
         )
         super().__init__(program, dtype, parameters, plan.source())
         self.blocks = plan.blocks

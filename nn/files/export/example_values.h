@@ -26,6 +26,7 @@
 #define HAS_SILU 1
 #define HAS_GELU 1
 #define HAS_SELU 1
+#define HAS_EXP 1
 #define HAS_SOFTMAX 1
 
 enum { WIDEST_X = 3, WIDEST_SPARE = 1 };        /* values between layers */

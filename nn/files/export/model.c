@@ -52,7 +52,8 @@ int nn_code(int column, const char *word);
 
 /* ---- types ---- */
 
-typedef enum { LINEAR, SIGMOID, TANH, RELU, LRELU, SOFTPLUS, SILU, GELU, SELU, SOFTMAX } activation;
+typedef enum { LINEAR, SIGMOID, TANH, RELU, LRELU, SOFTPLUS, SILU, GELU, SELU, EXP,
+               SOFTMAX } activation;
 typedef enum { DENSE, CONV, MAXPOOL, AVGPOOL, PAD, ACTIVATION } layer_kind;
 typedef enum {
     NUMBER, GAP, YEAR, WEEK, DAY, MONTH, MONTHDAY, WEEKDAY, HOUR, TRUTH, ONEHOT, EMBEDDING
@@ -338,6 +339,8 @@ static double activated(activation function, double z)
         return z * (0.5 * erfc(-z * 0.70710678118654752440));
     if (HAS_SELU && function == SELU)
         return 1.0507009873554804934 * (z > 0 ? z : 1.6732632423543772848 * expm1(z));
+    if (HAS_EXP && function == EXP)
+        return exp(z);
     return z;
 }
 

@@ -545,6 +545,7 @@ _ACTIVATION_NODES = {
     "silu": _silu,
     "gelu": _gelu,
     "selu": _selu,
+    "exp": lambda graph, z: graph.add("Exp", z),
     "linear": lambda graph, z: z,
     "softmax": lambda graph, z: graph.add("Softmax", z, axis=-1),
 }
