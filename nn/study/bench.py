@@ -271,8 +271,8 @@ CC_RELU = Model("cc-relu", "30,60,10,1", "binary")
 DIGITS_MODEL = Model(
     "digits", "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", "multiclass"
 )
-# The CNN study gives its model 0; 1 (larger images) and 2 (a third convolution) stand
-# for its other two.
+# The CNN study's models 0 and 1. cnn2 is not its model 2: datasets/plans/cnns.json has
+# that.
 CNN0 = Model(
     "cnn0", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass"
 )

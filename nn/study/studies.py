@@ -30,10 +30,17 @@ PLANS = Path("datasets", "plans")
 THEN = "then"  # the folder of the figures of then, beside the plans
 ENTRY_SECONDS = 3.0  # to start a process and to measure predictions
 NEEDED_KEYS = {"what", "column", "of"}
-# datasets/README.md says what they mean
-FIGURE_KEYS = {
-    *NEEDED_KEYS,
-    *("over", "layer", "unit", "then", "from", "machine", "unlike"),
+FIGURE_KEYS = {  # with the types of their values; datasets/README.md says what they mean
+    "what": str,
+    "column": str,
+    "of": dict,
+    "over": dict,
+    "layer": int,
+    "unit": str,
+    "then": (int, float, str),
+    "from": str,
+    "machine": str,
+    "unlike": bool,
 }
 COUNTED: dict[str, Callable[[dict], float]] = {  # of a line of the results
     "row_ms": lambda row: 1e3 * row["epoch_s"] / row["rows"],
@@ -84,14 +91,15 @@ def _check_figures(path: str, figures: list) -> None:
     if not isinstance(figures, list):
         raise UsageError(f"{path}: figures: expected a list of objects")
     for figure in figures:
-        if not isinstance(figure, dict) or not NEEDED_KEYS <= {*figure} <= FIGURE_KEYS:
+        is_one = isinstance(figure, dict) and NEEDED_KEYS <= {*figure} <= {*FIGURE_KEYS}
+        if not is_one or not all(
+            isinstance(value, FIGURE_KEYS[key]) for key, value in figure.items()
+        ):
             raise UsageError(
-                f"{path}: a figure's keys are {', '.join(sorted(FIGURE_KEYS))}, found {figure}"
+                f"{path}: a figure's keys are {', '.join(FIGURE_KEYS)}; found {json.dumps(figure)}"
             )
         if figure["column"] not in (*RESULT_COLUMNS, *COUNTED):
             raise UsageError(f"{path}: no column {figure['column']} of the results")
-        if not isinstance(figure["of"], dict):
-            raise UsageError(f"{path}: of: expected settings of the plan's entries")
 
 
 def _folder() -> Path:

@@ -81,7 +81,8 @@ class Measured:
         value = self.row[column]
         if layer is None or value is None:
             return value
-        return float(value.split()[layer])
+        times = str(value).split()
+        return float(times[layer]) if layer < len(times) else None
 
     def fits(self, settings: dict) -> bool:
         """Return whether the entry has these settings."""

@@ -219,7 +219,9 @@ def test_a_wrong_name_is_told_with_the_names_that_there_are(made):
         ([{"what": "x", "column": "epoch_s"}], "a figure's keys are"),
         ([{**THEN["figures"][1], "when": 3}], "a figure's keys are"),
         ([{**THEN["figures"][1], "column": "ms"}], "no column ms"),
-        ([{**THEN["figures"][1], "of": 3}], "of: expected settings"),
+        ([{**THEN["figures"][1], "of": 3}], "a figure's keys are"),
+        ([{**THEN["figures"][1], "then": [3]}], "a figure's keys are"),
+        ([{**THEN["figures"][1], "layer": "1"}], "a figure's keys are"),
     ],
 )
 def test_figures_that_are_none_are_refused(made, figures, message):
