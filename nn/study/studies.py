@@ -44,7 +44,7 @@ FIGURE_KEYS = {  # with the types of their values; datasets/README.md says what 
 }
 COUNTED: dict[str, Callable[[dict], float]] = {  # of a line of the results
     "row_ms": lambda row: 1e3 * row["epoch_s"] / row["rows"],
-    "in_epochs": lambda row: row["train_s"] / row["epoch_s"],
+    "in_epochs": lambda row: row["train_s"] / row["epochs"] / row["epoch_s"],
     "in_batches": lambda row: 1e3 * row["epoch_s"] / row["batch_ms"] / _batches(row),
 }
 

@@ -20,7 +20,7 @@ from .sweep import Entry, read_plan
 from .sweep_page import results_page
 
 ALL_CORES = "all cores"
-LINE_KEYS = ("data", "layers", "batch_number", "epochs", "dtype")
+LINE_KEYS = ("data", "layers", "batch_number", "batches", "dtype", "epochs")
 BY_DEVICE = {  # a table for each: its column of the results, its format
     "Seconds an epoch": ("epoch_s", ".3g"),
     "Seconds of set-up: the engine with its kernels, and what the first epoch took longer": (
@@ -201,10 +201,13 @@ def device_tables(entries: list[Measured], columns: Sequence[str] = ()) -> list[
     for title, (column, digits) in BY_DEVICE.items():
         if columns and column not in columns:
             continue
-        cells = [
-            [*line, *(_cell(ones, device, column, digits) for device in devices)]
-            for line, ones in lines.items()
-        ]
+        cells = []
+        for line, ones in lines.items():
+            if column == "times_seq":
+                values = [_times_seq(ones, device, entries) for device in devices]
+            else:
+                values = [_values(ones, device, column) for device in devices]
+            cells.append([*line, *(_cell(each, column, digits) for each in values)])
         cells = [cell for cell in cells if any(cell[len(keys) :])]
         if cells:
             tables.append(Table(title, headers, cells, 1, True))
@@ -231,13 +234,9 @@ def _line(one: Measured, keys: list[str]) -> tuple[str, ...]:
     return tuple(str(settings.get(key, "")) for key in keys)
 
 
-def _cell(ones: list[Measured], device: str, column: str, digits: str) -> str:
-    """Return the median of a figure over the entries of a line on a device; of several
-    errors the deviation too."""
-    if column == "times_seq":
-        values = _times_seq(ones, device)
-    else:
-        values = _values(ones, device, column)
+def _cell(values: list[float], column: str, digits: str) -> str:
+    """Return the median of a figure over some entries; of several errors the deviation
+    too."""
     if not values:
         return ""
     text = format(float(np.median(values)), digits)
@@ -246,18 +245,22 @@ def _cell(ones: list[Measured], device: str, column: str, digits: str) -> str:
     return text
 
 
-def _values(ones: list[Measured], device: str, column: str) -> list[float]:
-    values = [one.value(column) for one in ones if one.device == device]
+def _values(entries: list[Measured], device: str, column: str) -> list[float]:
+    values = [one.value(column) for one in entries if one.device == device]
     return [value for value in values if value is not None]
 
 
-def _times_seq(ones: list[Measured], device: str) -> list[float]:
-    """Return how many times as fast as `seq` an epoch is on a device, if both are
-    known."""
-    seq = _values(ones, "seq", "epoch_s")
+def _times_seq(
+    line: list[Measured], device: str, entries: list[Measured]
+) -> list[float]:
+    """Return how many times as fast as `seq` an epoch of a line is on a device, if both
+    are known; entries: of the study, whose number of epochs may be another."""
+    *keys, _ = LINE_KEYS
+    alike = {key: line[0].entry.settings.get(key) for key in keys}
+    seq = _values([one for one in entries if one.fits(alike)], "seq", "epoch_s")
     if not seq:
         return []
-    return [float(np.median(seq)) / value for value in _values(ones, device, "epoch_s")]
+    return [float(np.median(seq)) / value for value in _values(line, device, "epoch_s")]
 
 
 def layer_tables(entries: list[Measured]) -> list[Table]:
