@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from . import cluster, commands
 from .backends import TRAITS
 from .settings.flags import (
+    MODE_WORDS,
     MODES,
     check_reference,
     flags_of_mode,
@@ -98,9 +99,10 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
 def _in_words(line: str, argv: list[str]) -> str:
     """Return a message in the words that were typed: of a mode without its flags what
     it needs, as its usage has it."""
-    mode = next(iter(argv), "")
-    if mode in MODES and line.startswith(f"--{mode} needs --"):
-        return f"nn {mode} needs {MODES[mode].usage}; nn {mode} --help shows its flags"
+    word = next(iter(argv), "")
+    mode = MODE_WORDS.get(word)
+    if mode and line.startswith(f"--{mode} needs --"):
+        return f"nn {word} needs {MODES[mode].usage}; nn {word} --help shows its flags"
     return line
 
 

@@ -5,6 +5,7 @@
     use.py          --test, --predict, --compare, --explain, --info, --export: uses of a
                     model
     drift.py        --drift
+    rethreshold.py  --rethreshold
     study.py        --bench, --sweep, --study, --plot
     predictions.py  the tables of predictions and contributions
     table_file.py   tables as CSV, Parquet, JSON lines, JSON

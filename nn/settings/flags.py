@@ -64,7 +64,13 @@ MOST_NETWORKS = 100_000  # of a model
 # The modes that read a flag, as sets of their names.
 TRAIN = frozenset({"train"})
 USE = frozenset({"train", "test", "predict"})
-MODEL_MODES = USE | {"explain", "compare", "drift", "plot"}  # reads a data set
+MODEL_MODES = USE | {
+    "explain",
+    "compare",
+    "drift",
+    "rethreshold",
+    "plot",
+}  # reads a data set
 ENGINE = MODEL_MODES | {"info"}  # makes an engine
 EXPLAIN = frozenset({"explain"})
 
@@ -143,7 +149,8 @@ class Mode(Flag):
     usage: what follows the word. words: the flags whose values that are, in this order:
     `nn train DATA` is `nn --train --dataset DATA`, and the words of one flag are its
     value, with a comma between them. needs: the flags with a path without which it
-    cannot run. module: of nn/commands, where its function is.
+    cannot run. module: of nn/commands, where its function is. said: the word, where a
+    setting has the name.
     """
 
     group: str = "Mode, exactly one"
@@ -151,6 +158,12 @@ class Mode(Flag):
     words: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     module: str = "use"
+    said: str = ""
+
+    @property
+    def word(self) -> str:
+        """Return the word that stands for it."""
+        return self.said or self.name
 
 
 MODES = {
@@ -201,6 +214,15 @@ MODES = {
             words=("model", "dataset"),
             needs=("model", "dataset"),
             module="drift",
+        ),
+        Mode(
+            "rethreshold",
+            "Write --model with another --threshold to --output: a score, or a rule on rows that it did not know.",
+            usage="MODEL SCORE/RULE [DATA] -o NEW",
+            words=("model", "threshold", "dataset"),
+            needs=("model", "threshold", "output"),
+            module="rethreshold",
+            said="threshold",
         ),
         Mode(
             "info",
@@ -256,6 +278,7 @@ MODES = {
     ]
 }
 EVERY = frozenset(MODES)
+MODE_WORDS = {mode.word: mode.name for mode in MODES.values()}
 
 _OPTIMIZER_RATES = ", ".join(
     f"{optimizer.learning_rate:g} for {name}" for name, optimizer in OPTIMIZERS.items()
@@ -354,7 +377,7 @@ _FLAG_GROUPS = {
             f"Score from which a row counts as class 1 ({{}}); --train finds it by {threshold_rules()}.",
             THRESHOLD,
             "SCORE/RULE",
-            modes=USE,
+            modes=USE | {"rethreshold"},
             taker="train",
             default=0.5,
         ),
@@ -385,7 +408,16 @@ _FLAG_GROUPS = {
             TEXT,
             "PATH",
             short="-o",
-            modes=TRAIN | {"predict", "explain", "export", "sweep", "study", "plot"},
+            modes=TRAIN
+            | {
+                "predict",
+                "explain",
+                "rethreshold",
+                "export",
+                "sweep",
+                "study",
+                "plot",
+            },
         ),
         Flag(
             "columns",
@@ -846,7 +878,7 @@ _FLAG_GROUPS = {
             "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
             BYTES,
             "SIZE",
-            modes=USE | {"drift", "info"},
+            modes=USE | {"drift", "rethreshold", "info"},
             taker="load",
         ),
         _name_of(

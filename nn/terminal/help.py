@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 
 from .. import __version__
-from ..settings.flags import BY_NAME, FLAGS, MODES, Flag, flags_of_mode
+from ..settings.flags import BY_NAME, FLAGS, MODE_WORDS, MODES, Flag, flags_of_mode
 from ..utils import UsageError
 
 COMMON = {  # flags that help shows without --all, in this order, each in a line
@@ -79,7 +79,7 @@ def _overview(everything: bool) -> str:
         "",
     ]
     for mode in MODES.values():
-        lines += _entry(f"nn {mode.name} {mode.usage}", mode.help)
+        lines += _entry(f"nn {mode.word} {mode.usage}", mode.help)
     lines += ["", *_wrapped(ABOUT)]
     if everything:
         lines += _groups(_ALL)
@@ -89,14 +89,15 @@ def _overview(everything: bool) -> str:
 def _mode_help(mode: str, everything: bool) -> str:
     """Return a mode's help: the common flags, or all."""
     flags = [flag for flag in FLAGS if mode in flag.modes]
-    lines = [f"nn {mode} {MODES[mode].usage} [flags]", "", MODES[mode].help, ""]
+    called = f"nn {MODES[mode].word}"
+    lines = [f"{called} {MODES[mode].usage} [flags]", "", MODES[mode].help, ""]
     if everything:
         lines += _groups(flags)
     else:
         common = [BY_NAME[name] for name in COMMON if BY_NAME[name] in flags]
         lines += [f"  {_names(flag):{_LEFT}} {COMMON[flag.name]}" for flag in common]
         if len(flags) > len(common):
-            lines += ["", f"nn {mode} --help --all lists all {len(flags)} flags."]
+            lines += ["", f"{called} --help --all lists all {len(flags)} flags."]
     if mode in NOTES:
         lines += ["", *_wrapped(NOTES[mode])]
     return "\n".join(lines)
@@ -168,16 +169,16 @@ def _bash() -> str:
             names = " ".join(flag.value.names)
             values.append(f'    {"|".join(flag.names)}) words="{names}" ;;')
     modes = []
-    for mode in MODES:
-        names = _spellings(flag for flag in _ALL if flag.name in flags_of_mode(mode))
-        modes.append(f'        {mode}) words="{names} --help" ;;')
+    for name, mode in MODES.items():
+        names = _spellings(flag for flag in _ALL if flag.name in flags_of_mode(name))
+        modes.append(f'        {mode.word}) words="{names} --help" ;;')
     return "\n".join(
         [
             "_nn() {",
             '    local cur="${COMP_WORDS[COMP_CWORD]}" words=""',
             '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
             *values,
-            f'    *) if [[ $COMP_CWORD == 1 && $cur != -* ]]; then words="{" ".join(MODES)}"; fi',
+            f'    *) if [[ $COMP_CWORD == 1 && $cur != -* ]]; then words="{" ".join(MODE_WORDS)}"; fi',
             '        if [[ $cur == -* ]]; then case "${COMP_WORDS[1]#--}" in',
             *modes,
             f'        *) words="{_spellings(_ALL)} --help --version" ;;',
@@ -193,8 +194,8 @@ def _bash() -> str:
 def _fish() -> str:
     """Return a line for each word and each flag, with values that are names."""
     lines = [
-        f"complete -c nn -n __fish_use_subcommand -a {name} -d '{_plain(mode.help)}'"
-        for name, mode in MODES.items()
+        f"complete -c nn -n __fish_use_subcommand -a {mode.word} -d '{_plain(mode.help)}'"
+        for mode in MODES.values()
     ]
     for flag in _ALL:
         words = ["complete -c nn"]

@@ -10,7 +10,7 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Annotated
 
-from ..settings.flags import ELSEWHERE, FLAGS, GONE, MODES, Flag, meant
+from ..settings.flags import ELSEWHERE, FLAGS, GONE, MODE_WORDS, MODES, Flag, meant
 from ..utils import UsageError, closest
 
 MODE_SYNONYMS = {  # of the words, as people may type them
@@ -41,8 +41,9 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     """
     if argv[:1] == ["help"] or not argv:
         argv = [*argv[1:], "--help"]
-        if argv[0] not in (*MODES, *HELP_FLAGS, "--all"):
-            raise UsageError(f"help {argv[0]}: expected one of {', '.join(MODES)}")
+        if argv[0] not in (*MODE_WORDS, *HELP_FLAGS, "--all"):
+            raise UsageError(f"help {argv[0]}: expected one of {', '.join(MODE_WORDS)}")
+    argv = [MODE_WORDS.get(argv[0], argv[0]), *argv[1:]]
     if not set(HELP_FLAGS).isdisjoint(argv):
         from .help import show
 
@@ -257,7 +258,7 @@ def _values_of(mode: str, words: list[str], has_value: bool) -> dict[str, str]:
     if not has_value:
         if settings.value and not settings.alone:
             raise UsageError(
-                f"nn {mode} needs {settings.usage}; nn {mode} --help shows its flags"
+                f"nn {settings.word} needs {settings.usage}; nn {settings.word} --help shows its flags"
             )
         values[mode] = settings.alone or mode
     for name, word in zip(settings.words, words, strict=False):
@@ -355,7 +356,7 @@ def _too_many(mode: str, values: list[str], names: list[str]) -> str:
     if mode in _KNOWN[f"--{name}"].modes and name not in names:
         return f": did you mean --{name} {word}?"
     flags = " ".join(f"--{place}" for place in places)
-    return f"; nn {mode} takes {flags} in this order"
+    return f"; nn {MODES[mode].word} takes {flags} in this order"
 
 
 def _remarks(read: list[Read]) -> list[str]:

@@ -99,7 +99,7 @@ def test_a_mode_has_its_function_and_its_words_are_flags():
 @pytest.mark.parametrize(
     "line, completions",
     [
-        ("''", [*flags.MODES]),
+        ("''", [*flags.MODE_WORDS]),
         ("tr", ["train"]),
         ("train --thresh", ["--threshold"]),
         ("--train --thresh", ["--threshold"]),

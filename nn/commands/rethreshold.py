@@ -1,0 +1,83 @@
+"""--rethreshold: a model with another threshold, which a person gives, or a rule finds
+on rows that the model did not know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..utils import UsageError, say
+from .common import check_apart, load_network, print_json, unseen_rows
+
+TOLD_OF_THRESHOLD = ("rows", "tp", "fp", "fn", "tn", "precision", "recall", "f1")
+
+
+def rethreshold_command(flags) -> None:
+    """Write --model with the --threshold to --output, and tell what it does."""
+    check_apart(flags.model, flags.output)
+    net = load_network(flags)
+    _check(flags, net)
+    figures: dict = {}
+    if isinstance(flags.threshold, str):
+        threshold, of_folds, figures = _found(flags, net)
+    else:
+        threshold = flags.threshold
+        of_folds = [threshold]
+    crossed = net.crossed
+    if crossed is not None:
+        count = len(crossed.thresholds)
+        crossed = replace(crossed, thresholds=(of_folds * count)[:count])
+    config = {**net.config, "threshold": flags.threshold}
+    net.facts = replace(net.facts, threshold=threshold, crossed=crossed, config=config)
+    net.export(flags.output)
+    if flags.json:
+        result = {"model": flags.model, "output": flags.output, "threshold": threshold}
+        print_json({**result, **figures})
+    elif not flags.quiet:
+        say(f"{flags.output}: {flags.model} with the threshold {threshold:.6g}")
+
+
+def _check(flags, net) -> None:
+    """Raise before any work where there cannot be such a model."""
+    from ..files.suffixes import A_MODEL, check_named_format
+    from ..test import check_threshold
+    from ..test.out_of_fold import check_scores
+
+    check_named_format(flags.output, (A_MODEL,), "new.bin", "--output")
+    if net.task != "binary":
+        raise UsageError(
+            f"--threshold {flags.threshold}: is for two classes, the task is {net.task}; leave it out"
+        )
+    if not isinstance(flags.threshold, str):
+        check_threshold(net, flags.threshold)
+    if net.crossed is not None:
+        check_scores(net)
+
+
+def _found(flags, net) -> tuple[float, list[float], dict]:
+    """Return the threshold that the rule finds on rows that the model did not know,
+    those by which its folds are judged, and what it does with these rows."""
+    from ..core.thresholds import best_threshold
+    from ..test import figures_of, judged, warn_of_trained
+    from ..train.crossed import thresholds_by_others
+
+    ds, out_of_fold, _, trained = unseen_rows(flags, net, flags.model)
+    warn_of_trained(trained, flags.model)
+    scores = None
+    if out_of_fold is not None:
+        rows, of_row, scores = out_of_fold
+        ds = ds.of_rows(rows)
+    truth, scores, weights = judged(net, ds, scores)
+    threshold = best_threshold(flags.threshold, truth, scores[:, 0], weights)
+    of_folds = [threshold]
+    if out_of_fold is not None:
+        of_folds = thresholds_by_others(
+            flags.threshold,
+            truth,
+            net.crossed.scores,
+            of_row,
+            net.crossed.temperatures,
+            threshold,
+            weights,
+        )
+    figures = figures_of(net, ds, scores, threshold=threshold)
+    return threshold, of_folds, {name: figures[name] for name in TOLD_OF_THRESHOLD}
