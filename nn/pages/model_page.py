@@ -40,7 +40,7 @@ from ..test.reports import sampling_of_copies, with_held
 from ..test.sureness import held, held_by_others
 from ..test.values import names_of
 from ..utils import DataError, axis_texts, figure_text, listed, target_text
-from .chart import Axis, Line, Plot
+from .chart import LONGEST_LABEL_WORD, Axis, Line, Plot
 from .page import Block, Page, Table
 from .task_blocks import BLOCKS_OF_TASK, answer, groups, mistakes, sureness
 
@@ -370,9 +370,18 @@ def _distributions(column: ColumnDrift, number: int) -> Plot:
         Line(name, range(len(cells)), shares[cells], "mark")
         for name, shares in zip(("training", "these rows"), column.shares, strict=True)
     ]
-    x = Axis(column.name, words=[column.labels[cell] for cell in cells])
+    x = Axis(column.name, words=[_on_axis(column.labels[cell]) for cell in cells])
     y = Axis("share of the rows")
     return Plot(f"drift-{number}", f"Values of {column.name}", x, y, lines)
+
+
+def _on_axis(label: str) -> str:
+    """Return the label of a cell as an axis has room for it: of a long piece its
+    start."""
+    text = label.removeprefix("from ")
+    if len(text) > LONGEST_LABEL_WORD:
+        return text.partition(" to ")[0]
+    return text
 
 
 def page_of_drift(drift: Drift, model: str, data: str) -> Page:

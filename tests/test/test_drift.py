@@ -3,6 +3,7 @@ row by row what training never had; from the command, from Python, in files, pag
 
 import csv
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -266,6 +267,9 @@ def test_nn_drift_ends_with_3_where_something_drifted(trained):
     ]
     page = (trained / "page.html").read_text()
     assert "Of 200 rows 1 of 4 columns differs from" in page and "Values of age" in page
+    words = re.findall(r">([^<>]* to [^<>]*|above 80|missing)</text>", page)
+    assert words[0].startswith("1 to ") and words[-1] == "above 80"
+    assert "..." not in page
     report = run("drift", "--model", "m.bin", "--dataset", "new.csv", "--json")
     assert report.code == 3
     without = nn.Model.load("m.bin").drift("new.csv")
