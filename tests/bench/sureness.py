@@ -168,14 +168,14 @@ def records_of_classes(net, ds, truth, scores) -> Iterator[dict]:
 
 
 def least_of_classes(known, truth, are_held) -> float:
-    """Return the share of rows that are held of the class with the least, of those that
-    are judged by their own rows."""
+    """Return the share of rows that are held of the class with the least, where two or
+    more are judged by their own rows; nan elsewhere."""
     shares = [
         are_held[truth == number].mean()
         for number, place in enumerate(known.of_class)
         if place and np.count_nonzero(truth == number) >= LEAST_TRUE_ROWS
     ]
-    return min(shares, default=math.nan)
+    return min(shares) if len(shares) > 1 else math.nan
 
 
 # ---------------------------------------------------------------- what is printed
