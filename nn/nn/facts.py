@@ -14,8 +14,8 @@ from .crossed import Crossed
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What a model file keeps beside the parameters and the settings of a network; the
-    defaults are those of a network that knows no data.
+    """Facts that a model file keeps beside the parameters and the settings of a
+    network; the defaults are those of a network that knows no data.
 
     A training replaces the record as a whole. Its fields are attributes of the network.
     """

@@ -142,8 +142,8 @@ SOLVED_LOG_LOSS = 1e-3  # from which on nobody waits for less
 
 @dataclass(frozen=True)
 class Thrift:
-    """What the trainings of a table have less of: epochs divided by `shorter`, steps by
-    a larger batch and a rate times `faster`, and folds."""
+    """A saving of the trainings of a table: epochs divided by `shorter`, fewer steps by
+    a larger batch and a rate times `faster`, fewer folds."""
 
     folds: int = MANY_FOLDS
     shorter: int = 1
