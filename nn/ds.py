@@ -45,8 +45,9 @@ def load(  # noqa: PLR0913 - settings by keyword
     y=None,
     **choices,
 ) -> Dataset:
-    """Read a data set: CSV, JSON lines, NPY, IDX or CIFAR-10 binary, gzipped or not,
-    Parquet, Arrow, ORC, SQLite, NPZ (x, y), or pictures in a folder of class folders.
+    """Read a data set: CSV, JSON, JSON lines, NPY, IDX or CIFAR-10 binary, gzipped or
+    not, Parquet, Arrow, ORC, Excel, SQLite, NPZ (x, y), or pictures in a folder of
+    class folders.
 
     path: or a data frame (pandas, polars, Arrow; a dictionary of columns, or a list of
     rows, dictionaries or lists), or an array (rows, columns); y: the targets of its

@@ -12,8 +12,8 @@
     source.py        the bytes of files, wherever they lie; what a format offers,
                      TableSource
     csv_table.py     CSV: csv_head.py the first lines; the rows, in C
-    typed.py         formats of typed columns: arrow.py, sqlite.py; frames.py: data
-                     frames and JSON lines
+    typed.py         formats of typed columns: arrow.py, sqlite.py, excel.py;
+                     frames.py: data frames and JSON
     arrays.py        Arrays, what readers of images and arrays give; NPY, a table
     pictures.py      files of pictures and folders of them; what a model keeps of how
                      they were read

@@ -21,7 +21,8 @@ from .arrow import feather, orc, parquet
 from .column import BYTE_ORDER_MARK
 from .csv_table import CsvSource
 from .dataset import Schema
-from .frames import json_lines
+from .excel import excel
+from .frames import json_array, json_lines
 from .pictures import MAGIC, read_folder, read_pictures
 from .source import (
     IMAGE_SUFFIXES,
@@ -85,7 +86,13 @@ TABLE_FORMATS = (  # the first that recognises a file is its format; text of no 
         True,
         table=partial(typed_table, json_lines),
     ),
-    Format("JSON", rb"\s*(?:\{\s*[\"}]|\[\s*[\[{])", True, cure=_FROM_JSON),
+    Format(
+        "JSON array",
+        rb"\s*\[\s*\{",
+        True,
+        table=partial(typed_table, json_array),
+    ),
+    Format("JSON", rb"\s*(?:\{\s*[\"}]|\[\s*\[)", True, cure=_FROM_JSON),
     # <DATE>,<OPEN> is a header
     Format(
         "XML or HTML",
@@ -109,10 +116,12 @@ TABLE_FORMATS = (  # the first that recognises a file is its format; text of no 
     PICTURES,
     Format("CSV", rb"", True, table=CsvSource),
     Format(
-        "a spreadsheet",
-        _ZIP + rb"(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetype)",
-        cure=_IN_PYTHON.format("read_excel"),
+        "Excel",
+        _ZIP + rb"(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/)",
+        table=partial(typed_table, excel),
+        may_be_packed=False,
     ),
+    Format("a spreadsheet", _ZIP + rb"mimetype", cure=_IN_PYTHON.format("read_excel")),
     Format(
         "a spreadsheet",
         rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",

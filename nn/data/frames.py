@@ -194,6 +194,40 @@ def pandas_block(series) -> Column:
 def json_lines(path: str) -> Opened:
     """Open a file of JSON lines, an object each. Raises DataError for another line, and
     if the memory does not suffice for them."""
+    lines = _lines_of(_text_of(path))
+    # all at once: each key is one text
+    rows = _objects(",".join(filter(str.strip, lines)))
+    if rows is None:
+        bad = (number for number, line in enumerate(lines, 1) if _objects(line) is None)
+        raise DataError(
+            f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line"
+        )
+    return columns_of(rows)
+
+
+def json_array(path: str) -> Opened:
+    """Open a file of a JSON array of objects, as web programs write tables. Raises
+    DataError for another array, and if the memory does not suffice for it."""
+    text = "\n".join(_lines_of(_text_of(path)))
+    try:
+        rows = json.loads(text)
+    except RecursionError:
+        rows = None
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
+        raise DataError(
+            f"{path}, line {line}: no JSON ({getattr(error, 'msg', error)}); correct it"
+        ) from None
+    if not isinstance(rows, list) or not rows or not _are_objects(rows):
+        raise DataError(
+            f"{path}: an array of other things, expected objects, a row each"
+        )
+    return columns_of(rows)
+
+
+def _text_of(path: str) -> bytes:
+    """Return the bytes of a file of text. Raises DataError where the memory does not
+    suffice for what they say."""
     blocks = []
     size = 0
     for block in read_blocks(path):
@@ -203,15 +237,7 @@ def json_lines(path: str) -> Opened:
             raise DataError(
                 f"{path}: more text than the memory has room for; convert it to Parquet"
             )
-    lines = _lines_of(b"".join(blocks).removeprefix(BYTE_ORDER_MARK))
-    # all at once: each key is one text
-    rows = _objects(",".join(filter(str.strip, lines)))
-    if rows is None:
-        bad = (number for number, line in enumerate(lines, 1) if _objects(line) is None)
-        raise DataError(
-            f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line"
-        )
-    return columns_of(rows)
+    return b"".join(blocks).removeprefix(BYTE_ORDER_MARK)
 
 
 def _lines_of(text: bytes) -> list[str]:

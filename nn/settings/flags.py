@@ -310,7 +310,7 @@ _FLAG_GROUPS = {
     "Data and model": [
         Flag(
             "dataset",
-            "CSV, Parquet, Arrow, ORC, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
+            "CSV, Parquet, Arrow, ORC, Excel, JSON, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
             "elsewhere: a URI; - is standard input), SQLite (data.db:table), IDX, CIFAR-10 (CSV, JSON, NPY and these "
             "also .gz), NPZ, or pictures in a folder of class folders.",
             TEXT,

@@ -6,6 +6,7 @@ from __future__ import annotations
 EXTRAS = {  # those of pyproject.toml
     "images": ["pillow>=9"],
     "arrow": ["pyarrow>=16"],
+    "excel": ["openpyxl>=3.1"],
     "sklearn": ["scikit-learn>=1.6"],
     "onnx": ["onnx>=1.14"],
     "cuda12": [

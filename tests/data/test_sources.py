@@ -7,6 +7,7 @@ import gzip
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -699,7 +700,12 @@ def samples(tmp_path) -> dict[str, str]:
     (tmp_path / "folder" / "cat").mkdir(parents=True)
     content = b"P5 2 1 255 " + bytes([7, 9])
     (tmp_path / "folder" / "cat" / "1.pgm").write_bytes(content)
+    (tmp_path / "a.json").write_text('[{"a": 0.5, "y": 0}, {"a": 1.5, "y": 1}]')
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
+        archive.writestr("[Content_Types].xml", "")
     files = {
+        "JSON array": "a.json",
+        "Excel": "a.xlsx",
         "CSV": "a.csv",
         "NPY": "a.npy",
         "Parquet": "a.parquet",
@@ -735,12 +741,17 @@ def test_every_format_recognises_its_files_alone_and_others_are_told_all_formats
         ]
         assert recognised == [
             name,
-            *{"JSON lines": ["JSON", "CSV"], "NPZ": ["a zip archive"]}.get(name, []),
+            *{
+                "JSON lines": ["JSON", "CSV"],
+                "JSON array": ["CSV"],
+                "NPZ": ["a zip archive"],
+                "Excel": ["a zip archive"],
+            }.get(name, []),
         ]
     for name in samples.keys() - {"folder of class folders"}:
         data = Path(samples[name]).read_bytes()
         (tmp_path / "b.gz").write_bytes(gzip.compress(data))
-        if name in ("CSV", "NPY", "JSON lines", "IDX", "CIFAR-10 binary"):
+        if name in ("CSV", "NPY", "JSON lines", "JSON array", "IDX", "CIFAR-10 binary"):
             assert formats.recognise(str(tmp_path / "b.gz"))[0].name == name
         else:
             message = refusal(lambda: formats.recognise(str(tmp_path / "b.gz")))
@@ -767,7 +778,8 @@ def test_every_format_recognises_its_files_alone_and_others_are_told_all_formats
         ('{"a": [1, 2]}\n', None),
         ('{\n"a": 1}\n', None),
         ("{a},b\n1,2\n", "CSV"),
-        ('[{"a": 1}]', None),
+        ('[{"a": 1}]', "JSON array"),
+        ("[[1, 2]]", None),
         ("1 1:2 2:3\n0 1:5 # x\n1 2:", None),
         ("1 1:2\n1 x\n", "CSV"),
         ("time 1:2\n1 3:4\n", "CSV"),
@@ -779,7 +791,7 @@ def test_text_is_json_lines_another_format_or_csv(tmp_path, text, name):
         path = str(tmp_path / "a")
         assert formats.recognise(path)[0].name == name
     else:
-        assert "expected JSON lines, CSV, " in refusal(
+        assert "expected JSON lines, JSON array, CSV, " in refusal(
             lambda: formats.recognise(str(tmp_path / "a"))
         )
 
