@@ -587,10 +587,16 @@ def importance_report(importance: dict, curves: dict, net: Network) -> None:
     label = (RATE_LABELS | NUMBERS).get(metric, metric)
     baseline = number_text(importance["baseline"])
     lines = importance_lines(importance)
+    if METRICS[metric].higher_is_better:
+        head = "lost"
+        told = "what it loses without a column"
+    else:
+        head = "grows by"
+        told = "how much it grows without a column"
     table(
-        ["column", "", "lost", INTERVAL],
+        ["column", "", head, INTERVAL],
         lines[:MOST_IMPORTANCE_ROWS],
-        f"{label} {baseline}; what it loses without a column",
+        f"{label} {baseline}; {told}",
         2,
     )
     unlisted = lines[MOST_IMPORTANCE_ROWS:]

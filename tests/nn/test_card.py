@@ -5,6 +5,7 @@ import pytest
 
 import nn
 from nn.nn.card import card_of, groups_of
+from nn.terminal import tables
 from nn.utils import figure_text
 from tests.support.command_line import succeed
 
@@ -111,3 +112,28 @@ def test_equal_networks_are_one_group_with_their_number_and_weight():
         "2 x 7,64:silu,3, weight 1",
         "1 x 7,9:relu,3, weight 3",
     ]
+
+
+@pytest.mark.parametrize(
+    "metric, told, head",
+    [
+        ("roc_auc", "ROC-AUC 0.5; what it loses without a column", "lost"),
+        ("rmse", "RMSE 0.5; how much it grows without a column", "grows by"),
+    ],
+)
+def test_an_error_grows_without_a_column_and_a_score_is_lost(
+    metric, told, head, capsys
+):
+    result = {
+        "metric": metric,
+        "baseline": 0.5,
+        "names": ["a"],
+        "mean": [0.25],
+        "low": [0.125],
+        "high": [0.5],
+        "correlated": [],
+    }
+    tables.importance_report(result, {}, nn.Network("1,1", "regression"))
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == told
+    assert head in shown[1]
