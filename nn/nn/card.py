@@ -150,7 +150,7 @@ def trained_text(net) -> str:
     judged = "held-out loss"
     if "val_metric" in net.history:
         judged = "validation loss"
-    parts = [f"{len(net.history['loss'])} epochs"]
+    parts = [plural(len(net.history["loss"]), "epoch")]
     for name, losses in (
         ("loss", net.history["loss"]),
         (judged, net.history["val_loss"]),
