@@ -74,6 +74,11 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         self,
         X: Any,
     ) -> np.ndarray: ...
+    def predict_set(
+        self,
+        X: Any,
+        level: float,
+    ) -> np.ndarray: ...
     def predict_log_proba(
         self,
         X: Any,
@@ -142,3 +147,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         self,
         X: Any,
     ) -> np.ndarray: ...
+    def predict_interval(
+        self,
+        X: Any,
+        level: float,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
