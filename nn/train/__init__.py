@@ -30,8 +30,10 @@
                    the mean; the warning if not
     candidates.py  Candidate: networks and trainings that --effort tries, for tables and
                    for images
+    effort_plan.py  EffortPlan: which of them a data set gets, their networks, settings
     effort.py      Effort: network, length of training and members chosen by
                    cross-validations, or validation rows
+    chosen.py      Chosen: how often each candidate counts, the model that they become
     going_on.py    going on from a model: what it has decided, and the settings that its
                    networks keep
     asked.py       whether --effort chooses, or one training is described: for the

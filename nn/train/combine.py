@@ -3,13 +3,15 @@ is decided after the last epoch; the figures of `--json`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ..data.dataset import Dataset
+from ..data.splits import Fold
 from ..nn import Network
+from ..nn.crossed import Crossed
 from ..nn.model import target_of
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
@@ -20,6 +22,7 @@ from .decision import decide_by_members, decide_crossed
 from .folds import predicted_out_of_fold, summary
 from .learned import known_in_time, learned, learned_by_rows
 from .member import Member
+from .options import Options
 from .plan import Plan
 from .run import Run
 from .search import choose, scores_of_members
@@ -184,28 +187,16 @@ class Combined:
         crossed = predicted_out_of_fold(
             [member.net for member in members], ds, self._plan.folds, scores
         )
-        rows = ds.of_rows(crossed.rows, inputs=False)
-        decision = decide_crossed(net, self._plan.options, crossed, rows)
-        net.facts = replace(net.facts, **decision.facts)
+        figures = decided_by_folds(
+            net, ds, self._plan.options, crossed, self._plan.folds
+        )
+        # the means over the folds tell the loss, and that of a constant
+        del figures["baseline"]
+        if net.loss != TASKS[ds.task][1]:
+            del figures["learned"]
         with logged_once(remarks):
             each = figures_by_fold(net, ds, *out_of_fold(net, ds))
-        return {**decision.figures, **self._learned(ds), "folds": each, **summary(each)}
-
-    def _learned(self, ds: Dataset) -> dict:
-        """Return whether the scores of the folds' rows are surely better than those of
-        a constant; nothing for a loss other than the usual one, of which the means over
-        the folds tell it."""
-        net = self.net
-        if net.loss != TASKS[ds.task][1]:
-            return {}
-        rows = ds.of_rows(net.crossed.rows, inputs=False)
-        known = None
-        if ds.times is not None:
-            known = known_in_time(ds, self._plan.folds, net.outputs)
-        figures = learned_by_rows(
-            rows, net.crossed.calibrated, net.outputs, net.crossed.of_row, known
-        )
-        return {"learned": figures["learned"]}
+        return {**figures, "folds": each, **summary(each)}
 
     def _figures(self) -> dict:
         run = self._run
@@ -275,3 +266,22 @@ class Combined:
                 }
             )
         return trials
+
+
+def decided_by_folds(
+    net: Network, ds: Dataset, options: Options, crossed: Crossed, folds: Sequence[Fold]
+) -> dict:
+    """Decide by the rows that folds judge what the options leave to be found, which the
+    network keeps; return the figures of it, and whether the scores of these rows are
+    surely better than those of a constant. folds: where they are in time."""
+    rows = ds.of_rows(crossed.rows, inputs=False)
+    decision = decide_crossed(net, options, crossed, rows)
+    net.facts = replace(net.facts, **decision.facts)
+    known = None
+    if ds.times is not None:
+        known = known_in_time(ds, folds, net.outputs)
+    calibrated = net.crossed.calibrated
+    told = learned_by_rows(
+        rows, calibrated, net.outputs, crossed.of_row, known, net.loss
+    )
+    return {**decision.figures, **told}

@@ -14,6 +14,7 @@ from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.train import candidates
 from nn.train.effort import Effort
+from nn.train.effort_plan import EffortPlan
 
 
 def bars(count, side=8, mirrored=True):
@@ -76,7 +77,7 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
         task="multiclass",
         classes=[*"0123456789"],
     )
-    found = Effort(ds, effort, {}, {}).candidates()
+    found = EffortPlan(ds, effort, {}, {}).candidates()
     trials = [candidate for candidate, *_ in found if candidate.is_trial]
     tried = [candidate for candidate, *_ in found if not candidate.is_trial]
     assert len(trials) in (0, 2)
@@ -118,7 +119,7 @@ def test_layers_fit_the_size_of_the_images(shape, layers):
     ds = nn.Dataset(
         x=np.zeros((60, *shape), np.uint8), y=np.arange(60) / 60.0, task="regression"
     )
-    (*_, (candidate, net, _)) = Effort(ds, "quick", {}, {}).candidates()
+    (*_, (candidate, net, _)) = EffortPlan(ds, "quick", {}, {}).candidates()
     assert candidate.layers(ds) == f"{'x'.join(map(str, shape))},{layers}dropout0.3,1"
     assert net.layers[-1].outputs == 1
 

@@ -30,6 +30,7 @@ from nn.test.out_of_fold import out_of_fold
 from nn.train.asked import why_not
 from nn.train.candidates import candidates_for, thrifts_for
 from nn.train.effort import Effort
+from nn.train.effort_plan import EffortPlan
 from nn.utils import UsageError, figure_text
 
 
@@ -115,7 +116,7 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
     rng = np.random.default_rng(1)
     draws = rng.normal(size=(rows, 40)).astype(np.float32)
     ds = nn.Dataset(draws, rng.integers(0, 2, rows), "binary", ["0", "1"])
-    candidates = Effort(ds, effort, {}, {}).candidates()
+    candidates = EffortPlan(ds, effort, {}, {}).candidates()
     costs = [cost for *_, cost in candidates]
     expected = [candidate.operations(net, rows) for candidate, net, _ in candidates]
     assert costs == expected
@@ -146,7 +147,7 @@ def test_no_two_candidates_are_the_same_network():
     y = rng.choice(["no", "yes"], 200)
     for more, count in (({"c": rng.normal(size=200)}, 3), ({}, 2)):
         ds = nn.load({**columns, **more}, y=y)
-        assert len(Effort(ds, "standard", {}, {}).candidates()) == count
+        assert len(EffortPlan(ds, "standard", {}, {}).candidates()) == count
 
 
 @pytest.mark.parametrize(
@@ -508,7 +509,7 @@ def test_a_candidate_that_still_learns_is_trained_for_longer(monkeypatch):
     assert error < 0.8 * usual.metrics["out_of_fold"]["rmse"]
     assert longer.metrics["tried"] == 1
     # a log loss that is next to none is good enough
-    choice = sys.modules["nn.train.effort"]
+    choice = sys.modules["nn.train.chosen"]
     monkeypatch.setattr(choice, "SOLVED_LOG_LOSS", 10)
     solved = nn.Dataset(ds.x, (ds.x[:, 0] > 0.5).astype(int), "binary", ["0", "1"])
     assert (
@@ -547,13 +548,13 @@ def test_a_choice_stopped_in_a_longer_training_goes_on_to_the_same_model(tmp_pat
 def test_all_candidates_save_before_one_is_left_out(rows, count):
     draws = np.random.default_rng(1).normal(size=(rows, 60))
     ds = nn.Dataset(draws.astype(np.float32), np.arange(rows) % 2, "binary", ["0", "1"])
-    candidates = Effort(ds, "standard", {}, {}).candidates()
+    candidates = EffortPlan(ds, "standard", {}, {}).candidates()
     assert sum(cost for *_, cost in candidates) <= EFFORTS["standard"]
     assert any(candidate.number_embedding for candidate, *_ in candidates)
     (folds,) = {candidate.folds for candidate, *_ in candidates}
     assert folds == 4
     few = nn.Dataset(ds.x[:500], ds.y[:500], "binary", ["0", "1"])
-    lavish = Effort(few, "standard", {}, {}).candidates()
+    lavish = EffortPlan(few, "standard", {}, {}).candidates()
     assert [(one.folds, one.epochs) for one, *_ in lavish] == [(8, 30)] * 3
     assert len(candidates) == count
 

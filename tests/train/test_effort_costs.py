@@ -8,7 +8,7 @@ import pytest
 
 import nn
 from nn.nn_aux import EFFORTS
-from nn.train.effort import Effort
+from nn.train.effort_plan import EffortPlan
 
 SHAPES = [(50, 20), (20, 300), (100, 700), (12_000, 20), (100_000, 20)]
 LARGER_SHAPES = [
@@ -19,7 +19,7 @@ LARGER_SHAPES = [
 
 def chosen(ds, effort):
     """Return (operations of all candidates, parameters of the largest network)."""
-    candidates = Effort(ds, effort, {}, {"threads": 1}).candidates()
+    candidates = EffortPlan(ds, effort, {}, {"threads": 1}).candidates()
     largest = max(net.parameter_count for _, net, _ in candidates)
     total = sum(cost for *_, cost in candidates)
     return total, largest
@@ -82,12 +82,11 @@ def test_of_the_widths_of_all_tables_an_effort_costs_no_more_than_the_next(
     ds = nn.Dataset(np.zeros((rows, 2), np.float32), indices, "regression")
     costs = []
     for name in EFFORTS:
-        effort = Effort(ds, name, {}, {"threads": 1})
-        effort._by_share = False
-        total = sum(
-            cost for *_, cost in effort._affordable(name, np.arange(rows), Counted)
-        )
-        costs.append(total)
+        plan = EffortPlan(ds, name, {}, {"threads": 1})
+        plan.is_by_share = False
+        plan.rows = np.arange(rows)
+        plan.encoded_network = Counted
+        costs.append(sum(one.operations for one in plan.candidates()))
     assert costs == sorted(costs)
     if columns <= 7000 and rows < 1000:
         assert costs[0] <= EFFORTS["quick"]

@@ -11,6 +11,7 @@ import nn
 from nn.data.splits import fold_rows
 from nn.files.checkpoint import Checkpoint
 from nn.train.effort import Effort
+from nn.train.effort_plan import EffortPlan
 from nn.train.learned import best_output, known_in_time, learned_by_rows
 
 ROWS = 120
@@ -58,7 +59,7 @@ def found(ds):
 
 def without_retraining(monkeypatch, ds, **options):
     with monkeypatch.context() as patch:
-        patch.setattr(Effort, "_knows_first_rows_only", False)
+        patch.setattr(EffortPlan, "knows_first_rows_only", False)
         return chosen(ds, **options)
 
 

@@ -18,7 +18,7 @@ from nn.data.splits import split_rows
 from nn.nn_aux import METRICS
 from nn.train import decision
 from nn.train import member as of_member
-from nn.train.effort import rule_for
+from nn.train.effort_plan import rule_for
 from nn.train.options import Monitor
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
