@@ -52,10 +52,10 @@ def study_command(flags) -> None:
     check_writable(results)
     log = (lambda line: None) if flags.quiet else say
     reasons = studies.run(study, results, log)
-    entries = then_and_now.measured(study, results)
+    entries = then_and_now.measured(study, results, reasons)
     if flags.report:
         command = f"nn study {study.name}"
-        drawn = then_and_now.study_page(study, entries, reasons, command)
+        drawn = then_and_now.study_page(study, entries, command)
         page.write(flags.report, drawn)
     figures = then_and_now.compared(study, entries)
     if flags.json:
@@ -65,7 +65,7 @@ def study_command(flags) -> None:
     elif not flags.quiet:
         for shown in then_and_now.tables_of(figures, entries):
             tables.table(shown.headers, shown.lines, shown.caption, left=shown.words)
-        for line in then_and_now.not_here(entries, reasons):
+        for line in then_and_now.not_here(entries):
             say(f"not here: {line}")
 
 

@@ -51,10 +51,12 @@ FIGURE_HEADERS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """An entry of a study's plan, and its line of the results; None: it has none."""
+    """An entry of a study's plan, and its line of the results; None: it has none, for
+    the reason why it cannot run here, or as it was not run."""
 
     entry: Entry
     row: dict | None
+    reason: str | None = None
 
     @property
     def device(self) -> str:
@@ -89,8 +91,9 @@ class Measured:
         return all(self.entry.settings.get(key) == settings[key] for key in settings)
 
 
-def measured(study: Study, results: str) -> list[Measured]:
-    """Return the entries of a study with their results."""
+def measured(study: Study, results: str, reasons: dict[str, str]) -> list[Measured]:
+    """Return the entries of a study with their results. reasons: why some cannot run
+    here, by their names."""
     rows = {}
     if Path(results).exists():
         rows = {row["entry"]: row for row in read_results(results)}
@@ -99,7 +102,7 @@ def measured(study: Study, results: str) -> list[Measured]:
         row = rows.get(entry.name)
         if row and row["status"] != OK:
             row = None
-        found.append(Measured(entry, row))
+        found.append(Measured(entry, row, reasons.get(entry.name)))
     return found
 
 
@@ -188,14 +191,9 @@ def device_tables(entries: list[Measured], columns: Sequence[str] = ()) -> list[
     for one in entries:
         lines.setdefault(_line(one, keys), []).append(one)
     devices = list(dict.fromkeys(one.device for one in sorted(entries, key=_rank)))
-    absent = [
-        device
-        for device in devices
-        if all(one.row is None for one in entries if one.device == device)
-    ]
     headers = [
         *(key.replace("batch_number", "batch") for key in keys),
-        *(f"{name} (not here)" if name in absent else name for name in devices),
+        *(_header(device, entries) for device in devices),
     ]
     tables = []
     for title, (column, digits) in BY_DEVICE.items():
@@ -212,6 +210,16 @@ def device_tables(entries: list[Measured], columns: Sequence[str] = ()) -> list[
         if cells:
             tables.append(Table(title, headers, cells, 1, True))
     return tables
+
+
+def _header(device: str, entries: list[Measured]) -> str:
+    """Return the head of a device's column, which says where it has no results."""
+    ones = [one for one in entries if one.device == device]
+    if any(one.row for one in ones):
+        return device
+    if any(one.reason for one in ones):
+        return f"{device} (not here)"
+    return f"{device} (not run)"
 
 
 def _rank(one: Measured) -> int:
@@ -292,11 +300,9 @@ def layer_tables(entries: list[Measured]) -> list[Table]:
 # ---------------------------------------------------------------- the page
 
 
-def study_page(
-    study: Study, entries: list[Measured], reasons: dict[str, str], command: str
-) -> Page:
+def study_page(study: Study, entries: list[Measured], command: str) -> Page:
     """Return the page of a study: then and now, its figures by device, then what the
-    page of a sweep has. reasons: why entries cannot run here, by their names."""
+    page of a sweep has."""
     page = results_page([one.row for one in entries if one.row])
     page.title = study.title
     lines = figure_lines(compared(study, entries))
@@ -305,7 +311,7 @@ def study_page(
         sections["Then and now"].append(Table("", FIGURE_HEADERS, lines, 3, True))
     sections["By device"] = device_tables(entries)
     sections["Layer by layer, milliseconds of a batch"] = layer_tables(entries)
-    sections["Not here"] = not_here(entries, reasons)
+    sections["Not here"] = not_here(entries)
     sections["Command"] = [command]
     sections |= page.sections
     page.sections = {name: blocks for name, blocks in sections.items() if blocks}
@@ -323,11 +329,7 @@ def tables_of(figures: list[dict], entries: list[Measured]) -> list[Table]:
     ]
 
 
-def not_here(entries: list[Measured], reasons: dict[str, str]) -> list[str]:
+def not_here(entries: list[Measured]) -> list[str]:
     """Return a sentence for each device that this machine has not."""
-    missing = {
-        one.device: reasons[one.entry.name]
-        for one in entries
-        if one.entry.name in reasons
-    }
+    missing = {one.device: one.reason for one in entries if one.reason}
     return [f"{name}: {reason}" for name, reason in missing.items()]

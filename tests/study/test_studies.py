@@ -87,7 +87,8 @@ def test_each_figure_of_then_is_of_an_entry_and_says_where_it_is_from(name):
     study = studies.find(name)
     small = studies.find(f"{name}-small")
     assert small.figures == study.figures
-    entries = then_and_now.measured(study, "none.csv")
+    entries = then_and_now.measured(study, "none.csv", {})
+    assert then_and_now.device_tables(entries) == []
     assert sweep.read_plan(str(small.plan))
     for figure in study.figures:
         for key in ("of", "over"):
@@ -160,6 +161,18 @@ def test_a_page_of_a_study_has_its_devices_and_says_which_are_not_here(made):
     assert both == pytest.approx(first + second, rel=0.01)
     assert page["sections"]["Command"] == ["nn study made"]
     assert page["sections"]["Measured on"]
+
+
+def test_a_column_that_was_not_run_says_so(made):
+    succeed("study", "made", "-o", "r.csv", "-q")
+    with open("r.csv") as file:
+        lines = file.readlines()
+    with open("cut.csv", "w") as file:
+        file.writelines(line for line in lines if ",seq," not in line)
+    study = studies.find("made")
+    entries = then_and_now.measured(study, "cut.csv", {})
+    (table, *_) = then_and_now.device_tables(entries)
+    assert table.headers[1:3] == ["seq (not run)", "omp, 1 thread"]
 
 
 def test_a_study_goes_on_and_tells_json(made):
