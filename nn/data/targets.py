@@ -44,6 +44,10 @@ _FIRST_LABELS = -1, 3  # labels begin between these, unlike ages and years
 # the last is at most this multiple of their number, and this more, unlike amounts and
 # doses
 _LABEL_GAPS = 1.25, 5
+# more whole numbers than this may count something, if that share of the rows has one
+# of the smaller half
+_FEW_COUNTS = 5
+_SHARE_OF_SMALL_COUNTS = 0.75
 # of the median: targets that are named, where they are no more of all
 _FAR_TIMES = 1e6
 _MOST_FAR = 0.25
@@ -224,7 +228,23 @@ def _doubts(targets: Targets, task: str, schema: Schema) -> list[str]:
         taken = "numbers; --task multiclass takes them as classes"
     else:
         taken = "classes; --task regression takes them as numbers"
+        if _may_count(*targets.different):
+            return [
+                f"{place}: {count} whole numbers from 0 are classes; if they count something, --loss poisson; "
+                "--task regression takes them as plain numbers"
+            ]
     return [f"{place}: {count} whole numbers, taken as {taken}"]
+
+
+def _may_count(distinct: np.ndarray, which: np.ndarray) -> bool:
+    """Return whether whole numbers may count something: from 0, more than a few, and
+    the smallest are the commonest. which: the number of each row."""
+    half = (len(distinct) + 1) // 2
+    return (
+        distinct[0] == 0
+        and len(distinct) > _FEW_COUNTS
+        and np.mean(which < half) >= _SHARE_OF_SMALL_COUNTS
+    )
 
 
 def about_far_targets(ds: Dataset) -> list[str]:

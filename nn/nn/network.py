@@ -670,8 +670,9 @@ def check_output(task: str, loss: str, last: Layer) -> None:
     """Raise UsageError if the last layer does not go with the loss or the task."""
     wanted = loss_of(loss).activation
     if wanted and last.output_function != wanted:
+        article = "an" if wanted == "exp" else "a"
         raise UsageError(
-            f"--loss {loss} needs a {wanted} output layer, not {last.output_function}; "
+            f"--loss {loss} needs {article} {wanted} output layer, not {last.output_function}; "
             f"end --layers in {last.item}:{wanted} or choose another --loss"
         )
     if task == "binary" and last.outputs != 1:

@@ -85,6 +85,8 @@ def _labels(task: str) -> dict[str, str]:
     }
 
 
+# that only a training by their loss has
+OF_LOSSES = [name for name, metric in METRICS.items() if "losses" in metric.of.values()]
 RATE_LABELS = _labels("binary")
 NUMBERS = _labels("regression")
 SERIES = {
@@ -160,14 +162,22 @@ def _how_good(result: dict) -> str:
         constant = "the mean"
     else:
         constant = "the class shares"
-    # the figures of --effort are in the unit of the target
-    if "effort" not in result:
-        loss = short_text(baseline)
-    elif result["classes"]:
-        loss = f"log loss {short_text(baseline)}"
+    if "effort" in result:
+        loss = _effort_baseline(result, baseline)
     else:
-        loss = f"RMSE {short_text(math.sqrt(baseline))}"
+        loss = short_text(baseline)
     return f"{line}; {constant} alone would have {loss}"
+
+
+def _effort_baseline(result: dict, baseline: float) -> str:
+    """Return the baseline of --effort, in the unit of the target."""
+    figures = result.get("out_of_fold") or result.get("validated") or {}
+    of_loss = next((name for name in OF_LOSSES if name in figures), None)
+    if of_loss:
+        return f"{METRICS[of_loss].label} {short_text(baseline)}"
+    if result["classes"]:
+        return f"log loss {short_text(baseline)}"
+    return f"RMSE {short_text(math.sqrt(baseline))}"
 
 
 def _figures_of_effort(result: dict) -> str:

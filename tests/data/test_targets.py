@@ -91,6 +91,24 @@ def test_labels_count_from_zero_or_one(tmp_path, targets, task):
 
 
 @pytest.mark.parametrize(
+    "targets, may_count",
+    [
+        (np.repeat(np.arange(9), [50, 80, 60, 30, 15, 8, 4, 2, 1]), True),
+        (np.repeat(np.arange(9), 20), False),  # digits
+        (np.repeat(np.arange(5), [50, 40, 20, 10, 5]), False),
+        (np.repeat(np.arange(1, 10), [50, 80, 60, 30, 15, 8, 4, 2, 1]), False),
+    ],
+)
+def test_what_may_be_counts_is_told_once(targets, may_count):
+    x = np.random.default_rng(0).normal(size=len(targets))
+    ds = nn.load({"a": x, "n": targets}, target="n")
+    line = f"n: {len({*targets})} whole numbers from 0 are classes; if they count something, --loss poisson"
+    assert [line in remark for remark in ds.remarks] == [may_count]
+    ds = nn.load({"a": x, "n": targets}, target="n", task="regression")
+    assert ds.remarks == []
+
+
+@pytest.mark.parametrize(
     "common, rare, positive",
     [
         ("negative", "Sick", "Sick"),

@@ -446,6 +446,10 @@ def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
         lines[1]
         == "out of fold: RMSE 2.00; R2 by target: u 0.500, v -1.25; the mean alone would have RMSE 2.50"
     )
+    effort["out_of_fold"] = {"rmse": 2.0, "deviance": 1.5}
+    alone = "the mean alone would have mean deviance 6.25"
+    lines = last_lines(capsys, effort)
+    assert lines[1] == f"out of fold: RMSE 2.00, mean deviance 1.50; {alone}"
 
 
 def test_the_last_line_has_the_intervals_that_are_known(capsys):
