@@ -34,6 +34,7 @@ from ..nn import Network
 from ..nn_aux import DTYPES
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..settings.values import LAYERS, plain
+from ..test import without_remarks
 from ..utils import DataError, UsageError, available_memory, listed, log, needs_package
 from .asked import REPLACING, training_for, why_not
 from .call import train
@@ -42,7 +43,10 @@ try:
     from scipy.sparse import issparse
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_random_state
-    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.multiclass import (
+        _check_partial_fit_first_call,
+        check_classification_targets,
+    )
     from sklearn.utils.validation import (
         _check_sample_weight,
         assert_all_finite,
@@ -100,12 +104,14 @@ def _constructor(*without: str) -> Callable:
         effort: str | None = None,
         batch_size: int | None = None,
         random_state: Any = 0,
+        warm_start: bool = False,
         **settings,
     ):
         self.layers = layers
         self.effort = effort
         self.batch_size = batch_size
         self.random_state = random_state
+        self.warm_start = warm_start
         names = self._get_param_names()
         for name in settings:
             if name not in names:
@@ -132,47 +138,114 @@ class _NetworkEstimator(BaseEstimator):
         `validation`.
         Raises ValueError for what cannot be trained on, as scikit-learn does.
         """
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
-        names = _names(y)
+        self._need(y)
+        if self.warm_start and hasattr(self, "network_"):
+            return self._go_on((X, y, sample_weight), self._given("train"), eval_set)
         with _value_errors():
-            X, y = self._checked(X, y)
-            weights = self._weights(X, sample_weight)
-            X = self._dense(X)
-            targets = self._counting_targets(y, weights)
-            ds = loading.load(X, self._schema(), y=targets, weights=weights)
-            if ds.weightless:
-                log.warning("sample_weight: %s", ds.about_weightless())
-            if ds.duplicates():
-                log.warning("%s", ds.about_duplicates())
-            ds.is_left_out_logged = True
-            # as the network and its members keep them
-            ds.classes = self._class_names()
-            ds.label_type = self._label_type()
-            ds.targets = names if ds.columns else None
-            seed = self.random_state
-            seed = int(
-                seed
-                if isinstance(seed, numbers.Integral)
-                else check_random_state(seed).randint(2**31)
-            )
-            of_network = {"seed": seed, **self._given("network", "engine")}
+            ds = self._read(X, y, sample_weight)
             if self._may_choose(ds, eval_set):
                 effort = self.effort or DEFAULTS["effort"]
                 settings = self._given("train")
             else:
                 effort = None
                 settings = self._settings_of_one(ds, eval_set)
-            training = training_for(ds, effort, self._layers(), settings, of_network)
-            net, figures = training.run(train)
+            training = training_for(
+                ds, effort, self._layers(), settings, self._of_network()
+            )
+            trained = training.run(train)
+        return self._keep(*trained)
+
+    def _need(self, y) -> None:
+        """Raise ValueError where there are no targets."""
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+
+    # ---- training, rows of which there are more
+
+    def _part(self, X, y, sample_weight):
+        """Train for one epoch on some of the rows: with the first of them a network
+        whose scaling and encoding are by these, then that network; returns the
+        estimator."""
+        self._need(y)
+        with without_remarks():  # an epoch may have learned nothing yet
+            return self._part_trained(X, y, sample_weight)
+
+    def _part_trained(self, X, y, sample_weight):
+        """Train on a part, without a remark."""
+        if hasattr(self, "network_"):
+            config = self.network_.members[0].config
+            rate = {"learning_rate": config["learning_rate"]}
+            settings = {**rate, **self._given("train"), **self._of_part()}
+            return self._go_on((X, y, sample_weight), settings)
+        with _value_errors():
+            ds = self._read(X, y, sample_weight, is_part=True)
+            settings = {**self._settings_of_one(ds, None), **self._of_part()}
+            training = training_for(
+                ds, None, self._layers(), settings, self._of_network()
+            )
+            trained = training.run(train)
+        return self._keep(*trained)
+
+    def _of_part(self) -> dict:
+        """Return the settings of a training on some of the rows, of which others
+        follow."""
+        return {"epochs": 1, "schedule": self.schedule or "constant"}
+
+    def _go_on(self, rows: tuple, settings: dict, eval_set=None):
+        """Train the network further, on (X, y, sample_weight); return the
+        estimator."""
+        with _value_errors():
+            net = self.network_
+            ds = self._reader_of(rows)(net)
+            ds.is_left_out_logged = True
+            settings = {"holdout": 0.0, **settings}
+            if eval_set is not None:
+                settings["validation"] = self._validation(eval_set)
+            figures = train(net, ds, goes_on=True, **settings)
+        return self._keep(net, figures, self.loss_curve_)
+
+    def _keep(self, net: Network, figures: dict, curve: Sequence[float] = ()):
+        """Take what a training has made; returns the estimator. curve: the losses of
+        trainings before."""
         self.network_ = net
         self.figures_ = figures
-        self.loss_curve_ = net.history["loss"]
+        self.loss_curve_ = [*curve, *net.history["loss"]]
         return self
 
-    # ---- training
+    def _read(self, X, y, sample_weight, is_part: bool = False) -> Dataset:
+        """Return the rows that are trained on first. is_part: others follow, and the
+        classes are known."""
+        names = _names(y)
+        X, y = self._checked(X, y)
+        weights = self._weights(X, sample_weight)
+        X = self._dense(X)
+        targets = self._counting_targets(y, weights, reset=not is_part)
+        schema = self._schema()
+        if is_part and self._class_names() is not None:
+            schema = replace(schema, classes=self._class_names())
+            targets = np.array(self._class_names())[targets]
+        ds = loading.load(X, schema, y=targets, weights=weights)
+        if ds.weightless:
+            log.warning("sample_weight: %s", ds.about_weightless())
+        if ds.duplicates():
+            log.warning("%s", ds.about_duplicates())
+        ds.is_left_out_logged = True
+        # as the network and its members keep them
+        ds.classes = self._class_names()
+        ds.label_type = self._label_type()
+        ds.targets = names if ds.columns else None
+        return ds
+
+    def _of_network(self) -> dict:
+        """Return the settings of the network."""
+        seed = self.random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = check_random_state(seed).randint(2**31)
+        return {"seed": int(seed), **self._given("network", "engine")}
+
+    # ---- which training
 
     def _may_choose(self, ds: Dataset, eval_set) -> bool:
         """Return whether `effort` chooses the network: nothing says which it is, and
@@ -278,9 +351,14 @@ class _NetworkEstimator(BaseEstimator):
             eval_set = eval_set[0]
         if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
             raise ValueError("eval_set: expected (X, y) or (X, y, sample_weight)")
-        X, y = self._checked(*eval_set[:2], reset=False)
+        return self._reader_of(eval_set)
+
+    def _reader_of(self, rows: tuple) -> Callable[[Network], Dataset]:
+        """Return a function that reads (X, y) or (X, y, sample_weight) as a network
+        reads its data."""
+        X, y = self._checked(*rows[:2], reset=False)
         X = self._dense(X)
-        weights = self._weights(X, (*eval_set, None)[2])
+        weights = self._weights(X, (*rows, None)[2])
         targets = self._counting_targets(y, weights, reset=False)
         if self._class_names() is not None:
             targets = np.array(self._class_names())[targets]
@@ -385,8 +463,10 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     them, by `effort` (standard; quick, best), unless layers, networks, vary,
     validation, refit or eval_set say which networks there are, or rows are too few: one
     network, or those, is then trained on all rows, without `epochs` for 1,000 steps at
-    least. quick gives way to activation and epochs too. There is no warm_start and no
-    partial_fit: fit begins anew each time.
+    least. quick gives way to activation and epochs too.
+    warm_start: a further fit goes on with the network as `--init MODEL` does, which
+    keeps its scaling, encoding and classes: with a third of its epochs and rate where
+    none are given.
     random_state: the seed. dtype: float32, float64, tf32. class_weight: how much the
     rows of each class count in the loss, times their sample_weight: balanced (each
     class as much as another), {class: weight} (1 for the others), or a number for each
@@ -398,6 +478,16 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     """
 
     __init__: Callable[..., None] = _constructor(*_OF_NUMBERS)
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Train for one epoch on some rows, others of which may follow; returns the
+        estimator.
+
+        classes: of all rows, which the first call needs. The first rows decide scaling
+        and encoding for good. Raises ValueError as fit does.
+        """
+        _check_partial_fit_first_call(self, classes)
+        return self._part(X, y, sample_weight)
 
     def predict(self, X) -> np.ndarray:
         """Return the class of each row (rows,); of two classes by the threshold."""
@@ -497,6 +587,11 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     """
 
     __init__: Callable[..., None] = _constructor(*_OF_CLASSES)
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Train for one epoch on some rows, others of which may follow, as
+        NetworkClassifier.partial_fit does; returns the estimator."""
+        return self._part(X, y, sample_weight)
 
     def predict(self, X) -> np.ndarray:
         """Return what each row is told to be, float64: (rows,), or (rows, targets)

@@ -237,7 +237,8 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
     did before. given: settings of the training; the others are the model's. Raises
     DataError and UsageError for what cannot be."""
     check_classes_of(net, ds)
-    check_fit(net, ds)
+    # the model has decided what there is, of which these rows may have less
+    check_fit(net, ds, only_rows=True)
     check_room_for_rows(ds.rows)
     options = options_of(net, ds, settings_going_on(net) | given)
     net.batch_number = options.batch_number

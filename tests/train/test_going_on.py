@@ -334,3 +334,80 @@ def test_hostile_ancestors_are_refused(here, ancestors):
     tensors, facts = model_file.load("one.bin")
     with pytest.raises(DataError, match="`ancestors` is"):
         model_file.save("x.bin", tensors, {**facts, "ancestors": ancestors})
+
+
+# ---- the estimators
+
+
+def digits(rows: int = 600):
+    """Two of ten inputs tell which of three classes a row has."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(rows, 10))
+    return x, np.array(["a", "b", "c"])[(x[:, 0] > 0.4).astype(int) + (x[:, 1] > 0)]
+
+
+def test_a_warm_start_goes_on_as_a_model_does(folder):
+    x, y = digits()
+    warm = nn.NetworkClassifier(layers="auto,8,3", epochs=6, warm_start=True)
+    warm.fit(x[:300], y[:300])
+    first = nn.Network.load(_exported(warm.network_))
+    network = warm.network_
+    warm.fit(x[300:], y[300:])
+    assert warm.network_ is network
+    assert len(warm.loss_curve_) == 12
+    further = nn.fit(x[300:], y[300:], init=first, epochs=6, holdout=0.0).network
+    assert np.array_equal(further.vector, network.vector)
+    with pytest.raises(ValueError, match="found class .*'d'"):
+        warm.fit(x[:3], np.array(["a", "b", "d"]))
+    cold = nn.NetworkClassifier(layers="auto,8,3", epochs=6).fit(x[:300], y[:300])
+    assert np.array_equal(cold.network_.vector, first.vector)
+    assert np.array_equal(cold.fit(x[:300], y[:300]).network_.vector, first.vector)
+
+
+def _exported(net) -> str:
+    net.export("first.bin")
+    return "first.bin"
+
+
+def test_parts_are_trained_on_one_after_the_other(caplog):
+    x, y = digits()
+    parts = nn.NetworkClassifier(layers="auto,16,3", learning_rate=0.01)
+    rates = set()
+    for _ in range(15):
+        for first in range(0, 500, 100):
+            rows = slice(first, first + 100)
+            parts.partial_fit(x[rows], y[rows], classes=["c", "b", "a"])
+            rates.add(parts.network_.config["learning_rate"])
+    assert parts.score(x[500:], y[500:]) > 0.9
+    assert rates == {0.01}
+    assert len(parts.loss_curve_) == 75
+    assert "learned nothing" not in caplog.text
+    assert len(parts.network_.ancestors) <= 64
+    assert parts.classes_.tolist() == ["a", "b", "c"]
+    parts.partial_fit(x[:4], ["a"] * 4)  # further ones may lack classes
+    with pytest.raises(ValueError, match="found class .*'d'"):
+        parts.partial_fit(x[:4], ["d"] * 4)
+
+
+def test_the_first_part_needs_classes_and_may_lack_some():
+    x, y = digits()
+    with pytest.raises(ValueError, match="classes must be passed"):
+        nn.NetworkClassifier().partial_fit(x, y)
+    numbered = np.where(y == "a", 7, 9)
+    parts = nn.NetworkClassifier(layers="auto,8,3")
+    parts.partial_fit(x, numbered, classes=[7, 8, 9])
+    assert parts.predict_proba(x[:5]).shape == (5, 3)
+    assert set(parts.predict(x).tolist()) <= {7, 8, 9}
+    weights = np.ones(len(x))
+    weights[::2] = 0
+    parts.partial_fit(x, numbered, sample_weight=weights)
+
+
+def test_numbers_are_learned_in_parts_too():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(600, 4))
+    y = 100 * x[:, :2] @ [[1, 2], [3, -1]]
+    parts = nn.NetworkRegressor(layers="auto,16,2", learning_rate=0.02)
+    for _ in range(30):
+        parts.partial_fit(x[:500], y[:500])
+    assert parts.score(x[500:], y[500:]) > 0.95
