@@ -40,6 +40,7 @@ from .values import (
     LAYERS,
     LEVEL,
     LOSS_NAME,
+    MODEL,
     NAMES,
     NOT_NEGATIVE,
     NUMBER_EMBEDDING,
@@ -614,7 +615,7 @@ _FLAG_GROUPS = {
         Flag(
             "init",
             f"{', '.join(INITIALIZERS)} (he before {_HE_LAYERS}, else glorot; of tables lecun), or a model to go on from.",
-            TEXT,
+            MODEL,
             "NAME/MODEL",
             taker="network",
             reference="uniform",

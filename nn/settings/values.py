@@ -397,4 +397,5 @@ TEXT = Value(
 )
 NAMES = replace(TEXT, type="str | list[str]", joined=joined_names, adds_up=True)
 FORMS = replace(NAMES, type="str | list[str] | dict[str, Any]")
+MODEL = replace(TEXT, type="str | Any")  # an initialiser, a model or its file
 LAYERS = replace(TEXT, type="str | list[int | str]", joined=joined_items)

@@ -28,6 +28,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         effort: str | None = ...,
         batch_size: int | None = ...,
         random_state: Any = ...,
+        warm_start: bool = ...,
         scaling: str | None = ...,
         validation: float | str | None = ...,
         threshold: float | str | None = ...,
@@ -44,7 +45,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         target_means: bool | None = ...,
         activation: str | None = ...,
         loss: str | None = ...,
-        init: str | None = ...,
+        init: str | Any | None = ...,
         epochs: int | None = ...,
         patience: int | None = ...,
         networks: int | None = ...,
@@ -66,6 +67,13 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         gpus: str | int | tuple[int, ...] | None = ...,
         dtype: str | None = ...,
     ) -> None: ...
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = ...,
+        sample_weight: Any = ...,
+    ) -> NetworkClassifier: ...
     def predict(
         self,
         X: Any,
@@ -107,6 +115,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         effort: str | None = ...,
         batch_size: int | None = ...,
         random_state: Any = ...,
+        warm_start: bool = ...,
         scaling: str | None = ...,
         validation: float | str | None = ...,
         categories: str | list[str] | None = ...,
@@ -121,7 +130,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         target_means: bool | None = ...,
         activation: str | None = ...,
         loss: str | None = ...,
-        init: str | None = ...,
+        init: str | Any | None = ...,
         epochs: int | None = ...,
         patience: int | None = ...,
         networks: int | None = ...,
@@ -143,6 +152,12 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         gpus: str | int | tuple[int, ...] | None = ...,
         dtype: str | None = ...,
     ) -> None: ...
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = ...,
+    ) -> NetworkRegressor: ...
     def predict(
         self,
         X: Any,

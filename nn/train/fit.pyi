@@ -44,7 +44,7 @@ def fit(
     header: str | None = ...,
     activation: str | None = ...,
     loss: str | None = ...,
-    init: str | None = ...,
+    init: str | Any | None = ...,
     epochs: int | None = ...,
     batch_number: int | None = ...,
     batch_size: int | None = ...,

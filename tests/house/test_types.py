@@ -135,7 +135,7 @@ def class_text(kind: type, base: str = "", attributes: str = "") -> str:
             parts.append("    @classmethod\n")
             parts.append(signature_text(member.__func__, "    "))
         elif inspect.isfunction(member):
-            returns = kind.__name__ if name == "fit" else None
+            returns = kind.__name__ if name in ("fit", "partial_fit") else None
             parts.append(signature_text(member, "    ", returns))
     return "".join(parts)
 
