@@ -177,6 +177,7 @@ typedef struct {
 
 struct nn_net {
     int count, threads;
+    int lowest;                         /* of an epoch: layers below it keep their parameters */
     nn_loss_settings loss;
     int64_t batch;                      /* rows that the buffers have room for */
     buffers buffers;

@@ -1,6 +1,7 @@
 /* micro_batch.c - a batch of a small network as micro-batches: each thread takes whole ones
  * through all passes, and threads meet only before the step.
- * uses: buffers.c (last_layer), pass.c (train_batch, step_layer, stamp), fused.c (some_rows)
+ * uses: buffers.c (last_layer), pass.c (train_batch, step_layer, first_trainable,
+ *   stamp), fused.c (some_rows)
  */
 #include "core.h"
 
@@ -55,7 +56,7 @@ static void train_micro_batches(nn_net *net, const nn_data *data, const int64_t 
                     &mine, activation);
     }
     barrier_wait(b->team);
-    for (int i = 0; i < net->count; i++) {
+    for (int i = first_trainable(net); i < net->count; i++) {
         layer *l = &net->layers[i];
         if (!has_parameters(l))
             continue;

@@ -100,6 +100,7 @@ typedef struct {
      * the edge. 0, 0: not at all */
     int32_t shift[2];
     int32_t mirror;                     /* whether half of them are mirrored, left to right */
+    int32_t lowest;                     /* the layers below this one keep their parameters */
 } nn_training;
 
 /* The progress of an epoch. The caller may read it and set `stop` while the epoch runs in

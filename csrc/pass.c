@@ -263,7 +263,7 @@ static void apply_update(layer *l, const batch *b)
 /* The lowest trainable layer: the layers below it need no gradients. */
 static int first_trainable(const nn_net *net)
 {
-    int i = 0;
+    int i = net->lowest;
     while (i < net->count && !has_parameters(&net->layers[i]))
         i++;
     return i;

@@ -1,5 +1,6 @@
 /* train.c - the one epoch loop of the plain and the fast build, and the gradients of one batch.
- * uses: buffers.c (need_vector, need_gradients), ranks.c, pass.c (train_batch, end_profile),
+ * uses: buffers.c (need_vector, need_gradients), ranks.c, pass.c (train_batch, first_trainable,
+ *   end_profile),
  * micro_batch.c (train_micro_batches)
  */
 #include "core.h"
@@ -125,7 +126,7 @@ static int step_together(const epoch *e, const batch *b, update *u, int64_t row,
     barrier_wait(b->team);
     weigh_step(u, e->data->weights ? summed_weight(net) : (double)rows);
     stamp(net, b, stamp_summed(net->count));
-    for (int i = 0; i < net->count && steps_here(net); i++)
+    for (int i = first_trainable(net); i < net->count && steps_here(net); i++)
         apply_update(&net->layers[i], b);
     stamp(net, b, stamp_stepped(net->count));
     if (b->team.id == 0)
@@ -209,6 +210,7 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
     int stop = 0;
     if (prepare_epoch(&e))
         return -1;
+    net->lowest = training->lowest;
     output->spec.activation = NN_LINEAR;        /* the loss applies it */
     int threads =
         nn_begin(FN(net_threads)(net, largest_share(net, min_i64(training->batch, n))), 0);
@@ -239,6 +241,7 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
     }
     nn_end(threads);
     output->spec.activation = e.activation;
+    net->lowest = 0;
     nn_free(e.losses.mine);
     return e.failed ? -2 : 0;
 }

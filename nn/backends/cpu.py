@@ -133,6 +133,7 @@ class CpuEngine:
         self._process = os.getpid()
         self._parameters = self._new_vector(self._main_net.net)
         self._profile = None
+        self._layers = layers
         self._layer_names = [layer.item or layer.kind for layer in layers]
         self._block_rows = self._rows_of_a_block(layers)
         self._ranks = None
@@ -428,6 +429,7 @@ class CpuEngine:
             "seed": settings.seed,
             "shift": shift,
             "mirror": mirror,
+            "lowest": settings.lowest(self._layers),
             "optimizer": self._constant(settings.optimizer),
             "moments": len(settings.moments),
         }

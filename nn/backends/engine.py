@@ -17,6 +17,7 @@ import numpy as np
 
 from ..cluster import RankGroup
 from ..core.random import PhiloxOrder
+from ..layers import Layer
 from ..nn_aux import OPTIMIZERS
 
 
@@ -55,6 +56,7 @@ class EpochSettings:
     weight_decay: float = 0.0
     seed: int = 0  # of dropout masks, and of how images are moved
     augment: str = "none"  # a name of AUGMENTATIONS
+    freeze: int = 0  # how many layers with parameters keep them, from the first on
 
     @property
     def constants(self) -> tuple[float, ...]:
@@ -72,6 +74,13 @@ class EpochSettings:
         if not shifts:
             return 0, 0, mirrored
         return _most_shift(height), _most_shift(width), mirrored
+
+    def lowest(self, layers: Sequence[Layer]) -> int:
+        """Return the index of the lowest layer that learns."""
+        if not self.freeze:
+            return 0
+        learning = [index for index, layer in enumerate(layers) if layer.parameters]
+        return learning[self.freeze]
 
     @property
     def moments(self) -> list[str]:

@@ -631,6 +631,15 @@ _FLAG_GROUPS = {
             default=20,
         ),
         Flag(
+            "freeze",
+            "The first N layers with parameters keep them, as for a model that goes on ({}).",
+            whole(0),
+            "N",
+            taker="train",
+            default=0,
+            later=True,
+        ),
+        Flag(
             "batch_number",
             "Rows in a batch ({}).",
             whole(1),

@@ -29,6 +29,7 @@ _OF_READING = ("separator", "header", "memory", "strict")
 _OF_INPUTS = ("scaling", "number_embedding", "target_means", "clip")
 # settings of what judged the model, which say nothing of other rows
 _OF_JUDGING = ("validation", "monitor", "patience", "refit", "calibrate")
+_OF_ONE = ("freeze",)  # that say nothing of a further training
 _PARTS = 3  # of the epochs and the learning rate of the model, of which one is left
 
 
@@ -150,7 +151,8 @@ def settings_going_on(net: Network) -> dict:
     kept = {
         flag.name: config[flag.name]
         for flag in settings_of("train")
-        if flag.name not in _OF_JUDGING and config.get(flag.name) is not None
+        if flag.name not in (*_OF_JUDGING, *_OF_ONE)
+        and config.get(flag.name) is not None
     }
     kept["split_seed"] = split_seed_of(net)
     kept["epochs"] = math.ceil(_epochs_of(net) / _PARTS)

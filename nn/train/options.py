@@ -206,6 +206,7 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
         check_threshold(net, settings.get("threshold"))
     check_calibration(asdict(options))
     _check_augment(net, ds, options)
+    _check_frozen(net, options)
     _check_validation(net, options)
     return options
 
@@ -236,6 +237,15 @@ def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
         told = f"not an image; begin --layers with {shape}"
         raise UsageError(
             f"--augment {options.augment}: the network has {net.inputs} inputs in a row, {told}"
+        )
+
+
+def _check_frozen(net: Network, options: Options) -> None:
+    """Raise UsageError unless a layer with parameters is left that learns."""
+    count = sum(layer.parameters > 0 for layer in net.layers)
+    if options.freeze and options.freeze >= count:
+        raise UsageError(
+            f"--freeze {options.freeze}: the network has {count} layers with parameters, of which one at least learns"
         )
 
 

@@ -117,6 +117,7 @@ def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
         "weight_decay": 0.3,
         "seed": 77,
         "augment": "both",
+        "freeze": 1,
     }
     expected = [field.name for field in fields(EpochSettings)]
     assert list(other_values) == expected

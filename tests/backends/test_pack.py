@@ -66,7 +66,10 @@ def test_bits_do_not_depend_on_threads(threads):
     """Batches that a network alone divides into micro-batches, and float64, on any
     number of threads."""
     members = members_of("6,60:relu,10:tanh,3", "omp", "float64", threads=threads)
-    members.how = [replace(how, batch=149) for how in members.how]
+    members.how = [
+        replace(how, batch=149, freeze=number % 3)
+        for number, how in enumerate(members.how)
+    ]
     pack = members.pack(CpuPack)
     members.check_forward(pack, members.check(pack, 2))
 

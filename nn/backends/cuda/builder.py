@@ -81,11 +81,12 @@ class Builder:
         self._add("gather", None, self._gather(nodes[0].x))
         self._forward(nodes)
         if purpose.backward:
+            learning = [node for node in nodes if node.index >= purpose.lowest]
             if purpose.distribute:
-                self._backward_together(nodes)
+                self._backward_together(learning)
             else:
-                self._backward(nodes)
-            self._step(nodes)
+                self._backward(learning)
+            self._step(learning)
         if purpose.timed:
             self.program.phases = [
                 [op] for phase in self.program.phases for op in phase
@@ -186,6 +187,7 @@ class Builder:
             for below, node in itertools.pairwise(nodes):
                 # columns alone learn nothing
                 learns = below.layer.kind != "embedding" or below.layer.parameters
+                learns = learns and below.index >= self.purpose.lowest
                 if learns or self.purpose.kind == "gradients":
                     below.dz = node.dx = self.ws.buffer(below.layer.outputs)
             if self.purpose.kind == "gradients":

@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from types import SimpleNamespace
 
@@ -258,7 +259,11 @@ class CudaEngine:
     def _choose_runner(self, purpose: Purpose) -> type[Runner]:
         """Return what runs programs of this purpose; README.md has the table."""
         alone = not (purpose.timed or purpose.distribute)
-        if alone and small.fits(self.layers, purpose, self.dtype):
+        if (
+            alone
+            and not purpose.lowest
+            and small.fits(self.layers, purpose, self.dtype)
+        ):
             return small.Small
         if alone and not self._needs_library(purpose):
             return WholeEpochs
@@ -317,9 +322,10 @@ class CudaEngine:
         rule = update_rule(settings.optimizer, settings.momentum)
         moves = settings.moves(self.layers[0].in_shape)
         weighted = data.weights is not None
-        return self.train_purpose(
+        purpose = self.train_purpose(
             rows, data.labels, data.rows_as, weighted, rule, moves
         )
+        return replace(purpose, lowest=settings.lowest(self.layers))
 
     def train_purpose(
         self,

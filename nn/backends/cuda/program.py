@@ -141,6 +141,7 @@ class Purpose:
     distribute: str = ""
     # the parameters take their step here, not on another member
     updates_weights: bool = True
+    lowest: int = 0  # index of the lowest layer that learns
 
     @property
     def backward(self) -> bool:
