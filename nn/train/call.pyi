@@ -28,6 +28,7 @@ def train(
     number_embedding: str | None = ...,
     target_means: bool | None = ...,
     epochs: int | None = ...,
+    freeze: int | None = ...,
     batch_number: int | None = ...,
     batch_size: int | None = ...,
     patience: int | None = ...,

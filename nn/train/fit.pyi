@@ -46,6 +46,7 @@ def fit(
     loss: str | None = ...,
     init: str | Any | None = ...,
     epochs: int | None = ...,
+    freeze: int | None = ...,
     batch_number: int | None = ...,
     batch_size: int | None = ...,
     patience: int | None = ...,
