@@ -250,6 +250,7 @@ def test_an_estimator_takes_the_settings_of_what_it_calls(estimator):
         "layers",
         "effort",
         "batch_size",
+        "warm_start",
         *TAKES["load"],
         *TAKES["network"],
         *TAKES["train"],
@@ -360,6 +361,7 @@ OTHER_THAN_USUAL = {
     "epsilon": 0.25,
     "weight_decay": 0.125,
     "augment": "shift",
+    "freeze": 1,
 }
 
 
@@ -369,7 +371,7 @@ def test_a_setting_that_reaches_the_kernels_is_a_flag_and_a_field_of_its_name():
     assert {*names} - FOLLOWING == OTHER_THAN_USUAL.keys()
     rng = np.random.default_rng(0)
     images = nn.Dataset(rng.random((4, 1, 2, 2)), np.arange(4) % 2, "binary")
-    net = nn.Network("1x2x2,1", "binary")
+    net = nn.Network("1x2x2,3,1", "binary")
     for name, value in OTHER_THAN_USUAL.items():
         given = {name: value}
         if name == "momentum":
