@@ -35,7 +35,7 @@ class Trained(NamedTuple):
         return cls(rows, 0)
 
     @property
-    def is_told(self) -> bool:
+    def spoils_figures(self) -> bool:
         """Return whether figures on these rows are to be told with a warning."""
         if self.count is None:
             return False
@@ -43,7 +43,7 @@ class Trained(NamedTuple):
             return self.count > 0
         return self.count >= TOLD * self.rows
 
-    def told(self, model: str) -> str:
+    def warning(self, model: str) -> str:
         """Return the beginning of that warning."""
         if self.is_exact:
             about = ""

@@ -102,9 +102,9 @@ def page_of_model(
             target = _target_of(net)
             if target:
                 page.answer.append(f"It predicts the {target}.")
-            if trained is not None and trained.is_told:
+            if trained is not None and trained.spoils_figures:
                 page.answer.append(
-                    f"{trained.told(basename(model))}: these figures say how well it"
+                    f"{trained.warning(basename(model))}: these figures say how well it"
                     " knows them, not how good it is on new rows."
                 )
     if drift is not None:

@@ -88,8 +88,8 @@ def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     result["trained_rows"] = max(counts, default=None)
     warnings = []
     for side, name in zip(sides, names, strict=True):
-        if side.trained.is_told:
-            warnings.append(side.trained.told(name))
+        if side.trained.spoils_figures:
+            warnings.append(side.trained.warning(name))
     if warnings:
         cure = "give rows that neither knows with --dataset"
         result["better"] = None

@@ -67,9 +67,9 @@ def without_remarks() -> Iterator[None]:
 
 def warn_of_trained(trained: Trained, model: str = "the model") -> None:
     """Log that figures are of rows that a model was trained on, where they are."""
-    if trained.is_told:
+    if trained.spoils_figures:
         meaning = "its figures on them say how well it knows them, not how good it is on new rows"
-        log.warning("%s: %s", trained.told(model), meaning)
+        log.warning("%s: %s", trained.warning(model), meaning)
 
 
 def tested(

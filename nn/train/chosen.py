@@ -18,7 +18,7 @@ from ..test import QUICK, figures_of
 from ..test.out_of_fold import figures_out_of_fold, with_figures
 from .candidates import SOLVED_LOG_LOSS, STILL_LEARNING, Candidate
 from .combine import decided_by_folds
-from .decision import add_conformal, decide_by, judged
+from .decision import add_conformal, decide_by, rows_judged
 from .effort_plan import EffortPlan
 from .learned import learned_by_rows
 from .options import LOSS, Monitor
@@ -99,7 +99,9 @@ class Chosen:
         loss = self._tried[0].net.loss
         if self._plan.is_by_share:
             rows = self._validation_rows
-            scores = [judged(tried.net, self._ds, rows).scores for tried in self._tried]
+            scores = [
+                rows_judged(tried.net, self._ds, rows).scores for tried in self._tried
+            ]
             counts = choose(ds.task, Monitor(LOSS), ds.y, scores, ds.weights, loss=loss)
             return Choice(counts, [counts])
         of_row = self._tried[0].net.crossed.of_row
@@ -223,7 +225,7 @@ class Chosen:
     def _judged_by_share(self, net: Network) -> dict:
         """Decide by the validation rows; return what is told of it."""
         ds = self._judging
-        known = judged(net, self._ds, self._validation_rows)
+        known = rows_judged(net, self._ds, self._validation_rows)
         decision = decide_by(
             net, self._plan.decided(net), known.truth, known.scores, known.weights
         )

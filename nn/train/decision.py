@@ -162,7 +162,7 @@ def decide_by_members(net: Network, options: Options, members: Mapping) -> Decis
         mean = mean_of(scores, [*refitted.values()]).astype(scores[0].dtype)
         known = each[0]._replace(scores=mean)
     else:
-        known = judged(net, *rows.decisive())
+        known = rows_judged(net, *rows.decisive())
     decision = decide_by(net, options, known.truth, known.scores, known.weights)
     if is_validated and not any(member.trial.knows_judging for member in members):
         add_conformal(decision, net, known)
@@ -203,7 +203,7 @@ class JudgedRows(NamedTuple):
     groups: np.ndarray | None
 
 
-def judged(
+def rows_judged(
     net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None
 ) -> JudgedRows:
     """Return rows with their scores.

@@ -104,7 +104,7 @@ class Engines:
             first = networks[numbers[0]]
             if at_once and numbers in small:
                 engine = first.new_engine(first.device._replace(threads=1))
-            elif kind_of(first) == kind_of(net) and not device:
+            elif architecture_of(first) == architecture_of(net) and not device:
                 engine = net.engine
             else:
                 engine = first.new_engine()
@@ -177,7 +177,7 @@ def at_the_same_time(
         return [future.result() for future in running]
 
 
-def kind_of(net: Network) -> tuple:
+def architecture_of(net: Network) -> tuple:
     """Return what networks have alike that one engine can compute."""
     return tuple(net.layers), net.loss, net.dtype
 
@@ -185,7 +185,7 @@ def kind_of(net: Network) -> tuple:
 def numbers_by_layers(networks: Mapping[int, Network]) -> list[list[int]]:
     alike: dict[tuple, list[int]] = {}
     for number, net in networks.items():
-        alike.setdefault(kind_of(net), []).append(number)
+        alike.setdefault(architecture_of(net), []).append(number)
     return list(alike.values())
 
 

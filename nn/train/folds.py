@@ -12,7 +12,7 @@ from ..ds import Dataset
 from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn.prediction import in_units
-from .decision import judged
+from .decision import rows_judged
 
 NO_FIGURES = ("rows", "threshold", "weighted", "target")  # keys of test that are facts
 
@@ -58,7 +58,7 @@ def predicted_out_of_fold(
     outputs = []
     for net, fold, known in zip(networks, folds, scores, strict=True):
         if known is None:
-            outputs.append(judged(net, ds, fold.tested).scores)
+            outputs.append(rows_judged(net, ds, fold.tested).scores)
         else:
             outputs.append(in_units(net, known))
     return Crossed.of(

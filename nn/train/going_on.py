@@ -192,7 +192,7 @@ def knows_judging(net: Network, ds: Dataset, split: Split) -> bool:
         return False
     trained = trained_on(net, ds.of_rows(rows))
     warn_of_trained(trained, "the model of --init")
-    return trained.is_told
+    return trained.spoils_figures
 
 
 def _epochs_of(net: Network) -> int:

@@ -21,7 +21,7 @@ from ..nn.prediction import far_field, predict
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .common_epoch import FoldEpochs
-from .decision import judged
+from .decision import rows_judged
 from .engines import TOGETHER, Ask
 from .learned import Baseline
 from .options import LOSS, config_of
@@ -50,7 +50,7 @@ class Member:
         self.number = number
         self.is_alone = True
         self.monitor = trial.options.monitored
-        # what it predicts of validation rows before its refit, see decision.judged
+        # what it predicts of validation rows before its refit, see decision.rows_judged
         self.unknown = None
         # of the folds that choose its epoch with it
         self.fold_epochs: FoldEpochs | None = None
@@ -326,7 +326,7 @@ class Member:
         else:
             vectors = {"parameters": self._start}
         engine.set("parameters", engine.get("kept"))
-        self.unknown = judged(
+        self.unknown = rows_judged(
             self.net,
             *self.rows.decisive(),
             partial(predict, self.net, engine=engine),

@@ -426,7 +426,9 @@ class Run:
         if refit:
             epochs = max(member.last_epoch() for member in members)
             losses = {
-                "loss": mean_of([member.at.losses[first:] for member in members]),
+                "loss": means_by_epoch(
+                    [member.at.losses[first:] for member in members]
+                ),
                 "val_loss": None,
             }
         for new, number in enumerate(range(first, done)):
@@ -602,11 +604,11 @@ def mean_losses(
                 values = values[first:] + [kept] * lasting
             lists.append(values)
             of_lists.append(weight)
-        means[name] = mean_of(lists, of_lists) if lists else None
+        means[name] = means_by_epoch(lists, of_lists) if lists else None
     return means
 
 
-def mean_of(
+def means_by_epoch(
     lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None
 ) -> list[float | None]:
     """Return the weighted mean of the first entries, of the second ones, ..., each of

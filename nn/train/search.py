@@ -17,7 +17,7 @@ from ..nn import Network
 from ..nn.prediction import mean_of
 from ..nn_aux import TASKS
 from ..utils import NnError, UsageError
-from .decision import judged
+from .decision import rows_judged
 from .options import LOSS, Monitor, Options
 
 PICKS = 10  # of greedy selection; networks are not given up where fewer would be left
@@ -133,7 +133,9 @@ def choose(
 
 def scores_of_members(net: Network, ds: Dataset, rows) -> tuple:
     """Return (truth (rows,), each member's scores (rows, outputs), weights or None)."""
-    known = judged(net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1))
+    known = rows_judged(
+        net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1)
+    )
     return known.truth, known.scores.swapaxes(0, 1), known.weights
 
 

@@ -36,7 +36,7 @@ from nn.nn import Network, model
 from nn.train import plan
 from nn.train import run as runs
 from nn.train.member import Member, NotFinite
-from nn.train.run import mean_of
+from nn.train.run import means_by_epoch
 from nn.utils import DataError, NnError, UsageError
 from nn.watch.callbacks import Callback
 
@@ -372,7 +372,7 @@ def test_members_weights_must_be_positive_and_means_are_of_those_that_are_there(
     for weights in ([1, 1], [1, 0, 1], [1, float("nan"), 1]):
         with pytest.raises(ValueError, match="expected as many"):
             net.combine(net.members, weights)
-    assert mean_of([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
+    assert means_by_epoch([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
 
 
 @pytest.mark.parametrize(
