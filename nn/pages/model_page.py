@@ -594,6 +594,8 @@ def _again(net: Network, model: str) -> list[Block]:
     blocks: list[Block] = [command_of(net, model, file)]
     if data.get("sha256"):
         blocks.append(f"SHA-256 of the data: {data['sha256']}")
+    if str(net.config.get("init")).startswith("sha256:"):
+        blocks.append("--init stands for the model with this SHA-256.")
     return blocks
 
 

@@ -288,3 +288,25 @@ def test_steps_are_recorded_layer_by_layer(backend):
         for s in steps:
             assert s.begin <= s.end
         assert steps[0].begin < steps[-1].end
+
+
+@pytest.mark.parametrize(
+    ("spec", "freeze"),
+    [(CC, 1), (CC, 2), (DIGITS, 1), (IMAGES, 2), ("50,800,400,1", 1)],
+)
+def test_frozen_layers_keep_their_bytes_and_the_others_end_where_seq_ends(
+    spec, freeze, backend
+):
+    ends = []
+    for name in (backend, "seq"):
+        net = nn.Network(spec, "regression", backend=name, dtype="float64")
+        ds = nn.Dataset(*fill(net, 200), "regression")
+        start = net.vector.copy()
+        how = {"scaling": "none", "holdout": 0.0, "epochs": 1, "batch_number": 50}
+        nn.train(net, ds, freeze=freeze, **how)
+        counts = [layer.parameters for layer in net.layers if layer.parameters]
+        count = sum(counts[:freeze])
+        assert np.array_equal(net.vector[:count], start[:count])
+        assert not np.array_equal(net.vector[count:], start[count:])
+        ends.append(net.vector)
+    assert relative_distance(*ends) < 1e-9  # rounding of four steps

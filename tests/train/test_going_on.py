@@ -2,6 +2,7 @@
 which it reads as before."""
 
 import csv
+import hashlib
 import os
 import time
 from pathlib import Path
@@ -411,3 +412,12 @@ def test_numbers_are_learned_in_parts_too():
     for _ in range(30):
         parts.partial_fit(x[:500], y[:500])
     assert parts.score(x[500:], y[500:]) > 0.95
+
+
+def test_the_page_says_which_model_went_on(here):
+    nn.fit("two.csv", init="one.bin", epochs=1).save("two.bin")
+    succeed("info", "two.bin", "--report", "two.md", "--quiet")
+    page = Path("two.md").read_text()
+    digest = hashlib.sha256(Path("one.bin").read_bytes()).hexdigest()
+    assert f"--init sha256:{digest}" in page
+    assert "--init stands for the model with this SHA-256." in page
