@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..core.conformal import ClassSets, Intervals
 from ..data.column import FORMER_GAPS, LATIN
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
@@ -34,8 +34,9 @@ class Facts:
     code_page: str = LATIN  # of text in its files that is no UTF-8
     # the fold and the scores of each row of a cross-validation
     crossed: Crossed | None = None
-    # how sure predictions are; None: of no rows that it did not know
-    conformal: Intervals | ClassSets | None = None
+    # how sure predictions are, None where no rows told it:
+    # Intervals or ClassSets of core/conformal.py, which few commands need
+    conformal: Any = None
     holdout: float = 0.0
     dataset: dict | None = None  # path, sha256
     row_hashes: dict | None = None  # of the rows of training, see row_hashes.py

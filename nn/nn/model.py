@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.conformal import ClassSets, Intervals
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
@@ -246,6 +245,8 @@ def _facts_of(
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])
     if "conformal" in meta:
+        from ..core.conformal import ClassSets, Intervals
+
         kind = Intervals if meta["task"] == "regression" else ClassSets
         facts["conformal"] = kind.from_dict(meta["conformal"])
     return Facts(**facts | {"encoding": encoding, "crossed": crossed})
