@@ -10,6 +10,7 @@ from support.tables import csv_of
 
 import nn
 from nn.data.splits import split_rows
+from nn.files import model_file
 from nn.test import regression_report
 from nn.utils import DataError, UsageError
 
@@ -132,3 +133,16 @@ def test_fit_chooses_by_the_loss_that_is_asked_for():
     assert figures["learned"] is True
     expected = metrics.mean_poisson_deviance(y, mean)
     assert figures["out_of_fold"]["deviance"] == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "loss", ["mse=1", "huber=nan", "tweedie=2", "focal=1=1", "poisson"]
+)
+def test_a_file_with_a_loss_that_cannot_be_is_refused(loss, tmp_path):
+    path = tmp_path / "m.bin"
+    nn.Network("3,2,1", loss="huber=0.5").export(path)
+    assert nn.Network.load(path).loss == "huber=0.5"
+    tensors, metadata = model_file.load(path)
+    model_file.save(path, tensors, {**metadata, "loss": loss})
+    with pytest.raises(DataError, match=f"m.bin: --loss {loss}"):
+        nn.Network.load(path)
