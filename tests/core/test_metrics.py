@@ -399,6 +399,8 @@ def test_metrics_know_which_way_is_better_and_have_a_formula_for_each_of_their_t
         "rmse",
         "mae",
         "persistence_rmse",
+        "deviance",
+        "pinball",
     }
     assert Monitor("loss").is_better(0.1, 0.2)
     assert not Monitor("loss").is_better(0.2, 0.2)

@@ -41,6 +41,7 @@ def network(task, scores, **facts):
     hold."""
     defaults = {
         "threshold": 0.5,
+        "loss": None,
         "classes": None,
         "layers": [SimpleNamespace(output_function="linear")],
     }
