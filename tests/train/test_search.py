@@ -272,7 +272,7 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
         truth = ds.y[rows]
         return -log_loss(truth, mean_of([score[rows] for score in scores], numbers))
 
-    _, result = Effort(ds, "standard", {}, {"seed": SEED}).run(train)
+    _, result = Effort(ds, "standard", {"epochs": 30}, {"seed": SEED}).run(train)
     chosen = greedy_by_hand(len(scores), PICKS, value)
     counts = [chosen.count(number) for number in sorted({*chosen})]
     assert counts == [candidate["weight"] for candidate in result["chosen"]]
