@@ -53,7 +53,8 @@ def unknown_words(text: str) -> list[str]:
         except studies.UsageError:
             unknown.append(name)
     named = re.findall(r"`nn ([a-z]+)\b", text)
-    return unknown + [word for word in named if word not in MODES]
+    modes = {*MODES, *(mode.said for mode in MODES.values())}
+    return unknown + [word for word in named if word not in modes]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
