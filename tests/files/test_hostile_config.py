@@ -214,6 +214,7 @@ GOOD_FIGURES = {"rows": 9, "by": "folds", "metrics": {"roc_auc": 0.9}, "interval
 HASHES = {"data": None, "rows": 9, "wide": [], "hashes": ""}
 # each fact of a model with two columns, a and b, and two classes -> values that it
 # cannot have
+ANCESTOR = {"data": "0" * 64, "holdout": 0.0, "split_seed": None}
 HOSTILE = {
     "columns": ["a", ["a"], [1, 2], {}, ["a", "b", "c"], ["a", "\ud800"]],
     "targets": ["y", [1], {}, [], ["y", "z"]],
@@ -301,6 +302,7 @@ HOSTILE = {
     ],
     "number_type": [None, "float16", 32, []],
     "encoding": [None, [], "columns", 1],
+    "ancestors": [None, {}, "m.bin", [1], [], [{}], [ANCESTOR] * 100],
     "row_hashes": [
         None,
         [],
