@@ -17,7 +17,6 @@ import hashlib
 import math
 import mmap
 import os
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -156,6 +155,8 @@ def _give_back(size: int) -> None:
 def _file(size: int) -> mmap.mmap:
     """Return the memory of a file without a name. Raises OutputError where it cannot be
     written, MemoryError where it cannot be mapped."""
+    import tempfile  # only rows on disk need it
+
     folder = folder_on_disk()
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:

@@ -12,13 +12,11 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import zlib
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
 
@@ -478,6 +476,8 @@ class Fetched(str):
             raise InputNotFound(
                 f"{STANDARD_INPUT}: standard input is closed; give a file"
             )
+        import tempfile  # only standard input needs it
+
         folder = temporary_folder()
         with self._written_to(folder):
             self._copy = file = tempfile.NamedTemporaryFile(prefix="nn-", dir=folder)  # noqa: SIM115
@@ -553,6 +553,8 @@ def lies_elsewhere(path: str) -> bool:
 def _path_of_uri(uri: str) -> str | None:
     """Return the path of a URI of this machine's files, file:///data/a.csv; None for
     another URI."""
+    from urllib.parse import unquote, urlsplit
+
     try:
         parts = urlsplit(uri)
     except ValueError:  # brackets that are no address
@@ -568,6 +570,8 @@ def file_of_uri(uri: str) -> str:
     path = _path_of_uri(uri)
     if path is not None:
         return path
+    from urllib.parse import parse_qsl, urlsplit
+
     parts = urlsplit(uri)
     user, _, host = parts.netloc.rpartition("@")
     # a password with / ? #

@@ -12,7 +12,6 @@ import datetime
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
@@ -346,6 +345,8 @@ def in_threads(function: Callable, items: Iterable, rows: int) -> list:
     threads = min(default_threads(), len(items))
     if rows < _ALONE_ROWS or threads < 2:
         return list(map(function, items))
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, items))
 
