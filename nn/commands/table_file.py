@@ -79,9 +79,10 @@ def print_rows(facts: dict, table: Table, finish: Callable[[], dict]) -> None:
     sys.stdout.writelines(
         chain(start, _with_commas(json_lines(table, is_ascii=True)), ["]"])
     )
-    for name, value in finish().items():
-        sys.stdout.write(f", {json.dumps(name)}: {json.dumps(value)}")
-    sys.stdout.write("}\n")
+    known = [
+        f", {json.dumps(name)}: {json.dumps(value)}" for name, value in finish().items()
+    ]
+    sys.stdout.writelines([*known, "}\n"])
 
 
 def _with_commas(texts: Iterable[str]) -> Iterator[str]:

@@ -416,8 +416,9 @@ def _settings(combination: Iterable[tuple]) -> dict:
     """Return the settings of an entry without those that say nothing: flags at null,
     and how one GPU alone would share its work."""
     settings = {key: value for key, value in combination if value is not None}
-    if str(settings.get("gpus")) == "1":
-        settings.pop("distribute", None)
+    with contextlib.suppress(ValueError):  # which is told where entries are checked
+        if "gpus" in settings and len(device_numbers(settings["gpus"])) == 1:
+            settings.pop("distribute", None)
     return settings
 
 

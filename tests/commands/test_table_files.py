@@ -255,10 +255,11 @@ def test_a_sweep_writes_csv_alone(folder):
 def test_json_of_predictions_is_one_object_with_rows(model, folder):
     call = "--predict", "--model", model, "--dataset", "t.csv", "--json"
     printed = succeed(*call).json
-    assert list(printed) == ["model", "rows"]
+    assert list(printed) == ["model", "drift", "rows"]
     assert printed["model"] == model
+    assert printed["drift"] is None or printed["drift"]["drifted"] == 0
     written = succeed(*call, "-o", "p.jsonl")
-    assert written.json == {"model": model, "output": "p.jsonl", "rows": 60}
+    assert written.json == {**printed, "output": "p.jsonl", "rows": 60}
     assert printed["rows"] == rows_of(folder / "p.jsonl")
     assert succeed(*call, "-o", "-").json == printed
 

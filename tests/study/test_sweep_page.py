@@ -99,32 +99,41 @@ def pictures(results):
 # picture -> what must be written in it: the axes with their units, and who is who
 LABELS = {
     "training-time": [
-        "parameters",
-        "time of a batch of 100 rows (ms)",
+        "parameters, logarithmic",
+        "time of a batch of 100 rows (ms), logarithmic",
         "omp (avx2), 2 threads",
         "cuda (Large GPU)",
     ],
     "batch-size": [
         "batch size (rows)",
-        "training time of a row (µs)",
+        "training time of a row (µs), logarithmic",
         "Training 50-50-1",
     ],
     "batch-size-2": ["Training 50-1600-1"],
     "width-depth": [
-        "parameters",
-        "time of a batch of 100 rows (ms)",
+        "parameters, logarithmic",
+        "time of a batch of 100 rows (ms), logarithmic",
         "1 hidden layer",
         "2 hidden layers",
     ],
     "inference": [
-        "rows in a call",
-        "time of a call of predict (ms)",
+        "rows in a call, logarithmic",
+        "time of a call of predict (ms), logarithmic",
         "cuda (Large GPU)",
     ],
     "speed-up-threads": ["threads", "speed-up (times)", "ideal"],
     "speed-up-gpus": ["GPUs", "speed-up (times)", "Several GPUs"],
-    "error": ["parameters", "RMSE on test rows (unit of the target)", "1 hidden layer"],
-    "memory": ["parameters", "memory of the network in training (MB)", "omp", "cuda"],
+    "error": [
+        "parameters, logarithmic",
+        "RMSE on test rows (unit of the target)",
+        "1 hidden layer",
+    ],
+    "memory": [
+        "parameters, logarithmic",
+        "memory of the network in training (MB), logarithmic",
+        "omp",
+        "cuda",
+    ],
 }
 
 
@@ -157,7 +166,7 @@ def test_a_picture_has_the_same_bytes_each_time_even_of_rows_that_no_sweep_write
 
 def test_axes_have_numbers_that_can_be_read(pictures):
     picture = pictures["training-time"].svg()
-    assert {"10000", "100000", "1", "10"} <= {*texts(picture)}
+    assert {"10,000", "100,000", "1", "10"} <= {*texts(picture)}
     cases = (
         (0.0, 1.0),
         (-3e-7, 5e-7),

@@ -50,11 +50,16 @@ class Drawing:
             for node in written
             if node.get("class") == "m" and float(node.get("y")) == bottom
         ]
-        ticks = [(float(node.get("x")), float(node.text)) for node in across]
+        ticks = [
+            (float(node.get("x")), float(node.text.replace(",", ""))) for node in across
+        ]
         self._scales = [
             _scale(ticks, logs[0]),
             _scale(
-                [(float(node.get("y")) - 4, float(node.text)) for node in upwards],
+                [
+                    (float(node.get("y")) - 4, float(node.text.replace(",", "")))
+                    for node in upwards
+                ],
                 logs[1],
             ),
         ]
@@ -89,7 +94,7 @@ class Drawing:
 def _is_number(node) -> bool:
     return (
         node.get("class") == "m"
-        and re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", node.text or "") is not None
+        and re.fullmatch(r"-?[\d.,]+(e[-+]?\d+)?", node.text or "") is not None
     )
 
 

@@ -168,7 +168,7 @@ def test_pages_and_texts_tell_numbers_apart(far):
     ).out
     pattern = r"^row (\d+), true .*m\.bin (\d+\S*), .*clipped\.bin (\d+\S*)$"
     match = re.search(pattern, output, re.MULTILINE)
-    row, one, other = match.groups()
+    row, one, other = [text.replace(",", "") for text in match.groups()]
     expected = truth[int(row)]
     assert float(one) == pytest.approx(expected, abs=1)
     expected = truth_of(far / "clipped.bin")[int(row)]
