@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ COMMONEST = 16  # words that have a cell each
 LEAST_NAMED_ROWS = 20  # of each, where there are more words
 LONGEST_WORD = 64  # characters of such a word
 PROFILED_ROWS = 1 << 17  # of which counts are taken
-_COUNTED_VALUES = 1 << 22  # of all columns together
+_COUNTED_VALUES = 1 << 20  # of all columns together, which are in memory at once
 LEAST_RUNNING = 50  # rows of a column of running numbers
 WORDS = "words"
 AXIS = "number"
@@ -93,14 +93,15 @@ def fields_of_table(
     x: np.ndarray | TableRows,
     encoders: Sequence[ColumnEncoder],
     known: Sequence[Collection[str | None]],
-) -> list[Fields]:
-    """Return the fields of all columns of a table. encoders, known: of each, none where
-    all are plain numbers."""
+) -> Iterator[Fields]:
+    """Yield the fields of each column of a table, one in memory at a time. encoders,
+    known: of each, none where all are plain numbers."""
     columns = TableRows.of(x).columns
     if not encoders:
-        return [fields_of(column, None) for column in columns]
-    each = zip(columns, encoders, known, strict=True)
-    return [fields_of(*of_column) for of_column in each]
+        encoders = [None] * len(columns)
+        known = [()] * len(columns)
+    for column, encoder, words in zip(columns, encoders, known, strict=True):
+        yield fields_of(column, encoder, words)
 
 
 # ---------------------------------------------------------------- profiles

@@ -26,7 +26,7 @@ from ..data.given_rows import read_rows
 from ..data.loading import load_for
 from ..data.profiles import Fields
 from ..files.export.columns import class_names, output_names
-from ..nn.prediction import mean_of
+from ..nn.prediction import mean_of, member_outputs
 from ..nn.trained_rows import encoders_of, known_words
 from ..utils import DataError, axis_texts, cut_line
 from .values import names_of
@@ -204,11 +204,12 @@ def drift_of(net, ds: Dataset, has_predictions: bool = True) -> Drift | None:
     if net.profiles is None:
         return None
     ds = as_read_by(net, ds)
-    x = net.reader.in_type(ds.unfilled)
+    x = ds.unfilled
     rows = len(x)
     if rows < LEAST_DRIFT_ROWS:
-        return Drift(rows, [], list(_far_values(net, x)))
-    sample = x[:: profiles.every(rows, x.shape[1])]
+        return Drift(rows, [], list(_far_values(net, net.reader.in_type(x))))
+    # the others may be mapped, and stay as they are
+    sample = net.reader.in_type(x[:: profiles.every(rows, x.shape[1])])
     columns = [
         _of_column(name, fields, profile)
         for name, fields, profile in _columns_of(net, sample)
@@ -296,10 +297,10 @@ def _predicted_by_folds(net, x) -> np.ndarray:
     crossed = net.crossed
     folds = len(crossed.thresholds)
     outputs = np.empty((len(x), net.outputs))
+    # by all networks, which take turns on one engine
+    of_members = list(member_outputs(net, x))
     for number, temperature in enumerate(crossed.temperatures):
-        members = net.members[number::folds]
-        rows = x[number::folds]
-        each = (member.predict(rows) for member in members)
+        each = [scores[number::folds] for scores in of_members[number::folds]]
         scores = mean_of(each, net.member_weights[number::folds])
         if temperature != 1:
             scores = tempered(scores, temperature)

@@ -115,8 +115,8 @@ class Chosen:
 
     @property
     def _scores(self) -> list[np.ndarray]:
-        """What the networks of the folds of each candidate predict of the rows they
-        judge."""
+        """Return what the networks of the folds of each candidate predict of the rows
+        they judge."""
         return [tried.net.crossed.scores for tried in self._tried]
 
     @property

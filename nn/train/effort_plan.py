@@ -65,7 +65,7 @@ class Planned(NamedTuple):
 
 
 class EffortPlan:
-    """What an effort tries on a data set.
+    """Candidates that an effort tries on a data set.
 
     rules: settings that leave something to be found after the last epoch. fixed: the
     others that are given, which all candidates have.

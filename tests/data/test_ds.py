@@ -264,7 +264,7 @@ def test_files_that_are_not_there_or_not_whole(write, tmp_path):
         ("1,2,0\n".encode("utf-16"), "UTF-16"),
         (
             b"\x89ANY\r\n\x1a\n\0\0\0",
-            "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX, CIFAR-10 binary or pictures",
+            "CSV, Excel, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX, CIFAR-10 binary or pictures",
         ),
     )
     for data, message in cases:

@@ -1,6 +1,7 @@
 """`tests/bench/sureness.py`: its trainings, and what it says of them."""
 
 import importlib
+import logging
 import sys
 
 import numpy as np
@@ -14,9 +15,11 @@ def sureness():
     """Import it as the module that it is, without a package of that name elsewhere."""
     pytest.importorskip("sklearn")
     before = list(sys.path)
+    level = logging.getLogger("nn").level  # a training of the study is silent
     known = {name: sys.modules.pop(name) for name in [*sys.modules] if is_ours(name)}
     sys.path.insert(0, str(REPOSITORY))
     yield importlib.import_module("tests.bench.sureness")
+    logging.getLogger("nn").setLevel(level)
     sys.path[:] = before
     for name in [name for name in sys.modules if is_ours(name)]:
         del sys.modules[name]
