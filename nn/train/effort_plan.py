@@ -117,7 +117,7 @@ class EffortPlan:
 
     @cached_property
     def is_by_share(self) -> bool:
-        """Whether the same rows judge all networks, and no folds."""
+        """Return whether the same rows judge all networks, and no folds."""
         return self.ds.are_images or (
             self.ds.rows * self.encoded_network(WITH_WAVES).reader.row_bytes
             > random.SHUFFLED_BYTES
@@ -125,13 +125,13 @@ class EffortPlan:
 
     @property
     def knows_first_rows_only(self) -> bool:
-        """Whether the networks of folds know the rows before a time only, some of them
-        few."""
+        """Return whether the networks of folds know the rows before a time only, some
+        of them few."""
         return self.ds.times is not None and not self.is_by_share
 
     @property
     def may_be_longer(self) -> bool:
-        """Whether candidates may be trained for more epochs than they have."""
+        """Return whether candidates may be trained for more epochs than they have."""
         return "epochs" not in self.fixed and not self.ds.are_images
 
     # ---- of a candidate
