@@ -3,10 +3,10 @@ emulated one."""
 
 import numpy as np
 import pytest
+from bench.products import HERE, Kernels, combinations
 from support.emulated_gpu import can_emulate, emulated_gpu
 
 from nn.backends.cuda import device
-from tests.bench.products import HERE, Kernels, combinations
 
 SIZES = [(3, 7, 5), (8, 8, 8), (10, 50, 10)]
 LARGER = [(19, 5, 33), (50, 10, 50)]

@@ -49,7 +49,8 @@ def test_a_rule_finds_it_on_rows_that_the_folds_did_not_know(noisy):
     crossed = nn.Model.load("folds.bin").network.crossed
     y = nn.load("t.csv").y
     expected = best_threshold(rule, y, crossed.scores[:, 0])
-    assert result["threshold"] == expected != 0.5
+    assert result["threshold"] == expected
+    assert expected != 0.5
     assert result["rows"] == 400
     is_found = crossed.scores[:, 0] >= expected
     assert result["tp"] == int((is_found & (y == 1)).sum())

@@ -18,7 +18,8 @@ ROWS = [
 
 def same(path, csv) -> None:
     """Check that a file has the rows of a CSV file."""
-    one, other = nn.load(str(path)), nn.load(str(csv))
+    one = nn.load(str(path))
+    other = nn.load(str(csv))
     assert one.columns == other.columns
     assert one.classes == other.classes
     assert np.array_equal(one.y, other.y)

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-
-from tests.bench.products import Kernels
+from bench.products import Kernels
 
 
 @pytest.mark.parametrize("tile", [8, 16, 32])
@@ -12,7 +11,8 @@ def test_each_step_is_the_product(gpu, step, tile):
     rng = np.random.default_rng(0)
     sizes = [(3, 7, 5), (10, 50, 10), (50, 10, 50), (300, 200, 100)]
     for m, k, n in sizes:
-        a, b = (gpu.asarray(rng.normal(size=s)) for s in ((m, k), (k, n)))
+        a = gpu.asarray(rng.normal(size=(m, k)))
+        b = gpu.asarray(rng.normal(size=(k, n)))
         kernels = Kernels(tile, "float64")
         if kernels.fits(step, m, k, n):
             product = kernels.product(step, a, b).get()

@@ -4,11 +4,11 @@ cases of the benchmark."""
 import re
 
 import pytest
+from bench.compare import CASES
 from support.command_line import REPOSITORY
 
 from nn.settings.flags import MODES
 from nn.study import studies
-from tests.bench.compare import CASES
 
 DOCUMENTS = [
     "README.md",

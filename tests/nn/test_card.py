@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from support.command_line import succeed
 
 import nn
 from nn.nn.card import card_of, groups_of
 from nn.terminal import tables
 from nn.utils import figure_text
-from tests.support.command_line import succeed
 
 LINES_OF_A_SCREEN = 16
 

@@ -3,6 +3,7 @@ of both."""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from support.command_line import run, succeed
@@ -12,6 +13,7 @@ from nn.study.results import RESULT_COLUMNS
 from nn.terminal.figures import short_text
 from nn.utils import NnError
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 NAMES = ("cnns", "course", "digits", "solar")
 PLAN = {
     "data": {"clouds": {"rows": 200, "step": 60}, "horizon": 60},
@@ -83,7 +85,10 @@ def made(folder, brief, monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_figure_of_then_is_of_an_entry_and_says_where_it_is_from(name):
+def test_each_figure_of_then_is_of_an_entry_and_says_where_it_is_from(
+    name, monkeypatch
+):
+    monkeypatch.chdir(REPOSITORY)
     study = studies.find(name)
     small = studies.find(f"{name}-small")
     assert small.figures == study.figures

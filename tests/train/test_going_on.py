@@ -137,7 +137,8 @@ def test_numbers_and_targets_keep_the_scaling_of_the_model(folder):
     model = nn.fit(x, y, layers="3,8,1", epochs=3)
     further = nn.fit(10 * x + 4, 100 * y, init=model, epochs=1)
     for name in ("scaling", "target_scaling"):
-        was, now = (getattr(one.network, name) for one in (model, further))
+        was = getattr(model.network, name)
+        now = getattr(further.network, name)
         assert was.to_dict() == now.to_dict()
     assert further.network.medians == model.network.medians
     # a training that begins with the model finds others

@@ -497,7 +497,7 @@ def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):
     ds = nn.Dataset(x, y, "binary", weights=np.arange(40.0) + 1)
     rows = np.arange(1, 40, 2)
     net = nn.Network("2,1", "binary")
-    truth, scores, weights, _ = decision.judged(net, ds, rows)
+    truth, scores, weights, _ = decision.rows_judged(net, ds, rows)
     assert weights.tolist() == ds.weights[rows].tolist()
     assert truth.tolist() == y[rows].tolist()
     assert np.array_equal(scores, net.predict(x[rows]))
