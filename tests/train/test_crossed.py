@@ -15,7 +15,7 @@ from nn.core import bootstrap
 from nn.core.metrics import metric
 from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.nn.crossed import Crossed
-from nn.terminal.figures import number_text, rate_text, short_text
+from nn.terminal.figures import number_text, rate_text
 from nn.test.out_of_fold import out_of_fold
 from nn.train.crossed import (
     standard_error,
@@ -25,6 +25,7 @@ from nn.train.crossed import (
 from nn.train.effort import Effort
 from nn.train.learned import learned_by_rows
 from nn.train.search import PICKS, choose_crossed, crossed_scores, weighted_mean
+from nn.utils import figure_text
 
 ROWS = 60
 FOLDS = 4
@@ -445,7 +446,7 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
     page = (folder / "page.html").read_text()
     for name in {"roc_auc", "log_loss", "f1", "rmse"} & tested.keys():
         if kind == "numbers":
-            texts = short_text(tested[name]), number_text(tested[name])
+            texts = figure_text(tested[name]), number_text(tested[name])
         else:
             texts = [rate_text(tested[name])] * 2
         assert texts[0] in page, name
