@@ -27,6 +27,12 @@ PATHS = (  # commands that run a file, a folder or a module
 )
 
 
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch):
+    """Studies have their plans there."""
+    monkeypatch.chdir(REPOSITORY)
+
+
 def named_paths(text: str) -> list[str]:
     """Paths of what the commands of a text would run."""
     return [found for pattern in PATHS for found in re.findall(pattern, text)]
