@@ -69,7 +69,9 @@ def main(argv: list[str] | None = None) -> int:
         if not sys.warnoptions and "--debug" not in argv:
             # what a user should know is said in words of our own
             warnings.simplefilter("ignore")
-        return cluster.end(*_outcome(argv))
+        code = cluster.end(*_outcome(argv))
+    _drop_unwritten()
+    return code
 
 
 def _outcome(argv: list[str]) -> tuple[int, str | None]:
@@ -84,9 +86,8 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
         sys.stdout.flush()
         return code, None
     except BrokenPipeError:
-        # the reader of stdout has seen enough, as in `nn --info ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # of --help nothing is missing
+        # the reader of stdout has seen enough, as in `nn --info ... | head`; of --help
+        # nothing is missing
         return 0 if flags is None else 128 + signal.SIGPIPE, None
     except (Exception, KeyboardInterrupt, Interrupted) as error:
         if "--debug" in argv:
@@ -94,6 +95,17 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
                 say(text)
         line, code = _explain(interruption(error) or error)
         return code, _in_words(line, argv)
+
+
+def _drop_unwritten() -> None:
+    """Turn a stream that cannot be written to nowhere: Python would try once more at
+    its end, and end with an exit code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _in_words(line: str, argv: list[str]) -> str:
@@ -185,7 +197,9 @@ def _mend_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            # what is in its buffer is written first; if it cannot be, the end tells
+            with contextlib.suppress(OSError):
+                stream.reconfigure(errors="backslashreplace")
 
 
 def _explain(error: BaseException) -> tuple[str, int]:

@@ -87,9 +87,13 @@ def predictions(model, data, *flags) -> list[dict[str, str]]:
 
 
 def environment(**variables) -> dict[str, str]:
-    """This process's environment with the package under test in front of the path."""
+    """This process's environment with the package under test in front of the path.
+    Streams have their buffers, as for users: what is left in them is written, or not,
+    after the command has ended."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, **variables}
+    usual = {**os.environ, "PYTHONPATH": path}
+    usual.pop("PYTHONUNBUFFERED", None)
+    return {**usual, **variables}
 
 
 def start(*arguments, program=("-m", "nn"), **options) -> subprocess.Popen:
