@@ -15,12 +15,12 @@ import typer
 from nn import Network
 from nn.commands.common import OUT_OF_FOLD
 from nn.data.loading import training_dataset
-from nn.nn.trained_rows import Trained
 from nn.pages.chart import CHART_STYLE, Plot
 from nn.pages.model_page import page_of_model
 from nn.pages.page import Table
 from nn.terminal.figures import BAR_CHARACTERS
 from nn.test.out_of_fold import out_of_fold
+from nn.test.trained_rows import Trained
 
 WIDTH = 960
 HEIGHT = 600

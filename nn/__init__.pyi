@@ -11,14 +11,14 @@ from .matrix import matmul as matmul
 from .nn import Network as Network
 from .test import test as test
 from .test.importance import importance as importance
+from .test.model import Model as Model
+from .test.model import compare as compare
 from .test.shapley import explain as explain
 from .train import StopRequest as StopRequest
 from .train import train as train
 from .train import train_many as train_many
 from .train.estimators import NetworkClassifier as NetworkClassifier
 from .train.estimators import NetworkRegressor as NetworkRegressor
-from .train.fit import Model as Model
-from .train.fit import compare as compare
 from .train.fit import fit as fit
 from .utils import DataError as DataError
 from .utils import InputNotFound as InputNotFound

@@ -11,7 +11,7 @@ A launcher of MPI (mpiexec, srun) starts the same command `size` times, and ends
 others when a rank dies. A RankGroup exchanges some numbers an epoch; gradients go by
 MPI or NCCL (backends).
 
-Imports: utils. Imported by: backends, nn, train, commands, cli.
+Imports: utils. Imported by: backends, nn, test, train, commands, cli.
 """
 
 from __future__ import annotations

@@ -50,13 +50,13 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
     of --dataset, else those that its training did not see."""
     from ..data.loading import held_out, load_for, training_dataset
     from ..data.row_hashes import knows_earlier_rows
-    from ..nn.trained_rows import Trained, trained_on
     from ..test.out_of_fold import (
         check_crossed,
         out_of_fold,
         remark_on_rows_apart,
         unseen_of,
     )
+    from ..test.trained_rows import Trained, trained_on
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)

@@ -262,11 +262,11 @@ def explain_command(flags) -> None:
     check_table(flags.output)
     net = load_network(flags)
 
-    from ..nn.trained_rows import trained_on
     from ..test import warn_of_trained
     from ..test.importance import UndefinedMetric, curves, importance
     from ..test.out_of_fold import judging_parts
     from ..test.shapley import background_rows
+    from ..test.trained_rows import trained_on
 
     seed = flags.seed or 0
     background = None

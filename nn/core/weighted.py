@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 
@@ -59,3 +61,23 @@ def quantiles(
     below = _running_sums(counts[order])
     places = np.searchsorted(below, shares * below[-1], side="left")
     return values[order][np.minimum(places, len(values) - 1)]
+
+
+def standard_error(values: np.ndarray, weights=None, groups=None) -> float:
+    """Return the standard error of the mean of values (rows,); groups (rows,): whose
+    rows are alike, None: of none."""
+    if weights is None:
+        weights = np.ones(len(values))
+    else:
+        weights = np.asarray(weights, np.float64)
+    parts = weights * (values - np.average(values, weights=weights))
+    count = np.count_nonzero(weights)
+    if groups is not None:
+        _, of_row = np.unique(groups, return_inverse=True)
+        parts = np.bincount(of_row.reshape(-1), parts)
+        count = len(parts)
+    if count < 2:
+        return math.inf
+    return math.sqrt(count / (count - 1) * float((parts**2).sum())) / float(
+        weights.sum()
+    )

@@ -10,8 +10,6 @@
                    of which a model file keeps every field
     crossed.py     Crossed: the fold of each row of a cross-validation and its scores,
                    which a model keeps
-    trained_rows.py  which of some rows a network was trained on
-    card.py        what a model is, in a few lines for a person
     model.py       network -> model file -> network
 
 network.py imports the others of this folder, none of them imports it.

@@ -14,13 +14,13 @@ from os.path import basename
 
 import numpy as np
 
+from ..card import card_of
 from ..core.metrics import checked_weights
 from ..data.column import Column
 from ..data.dataset import TableRows
 from ..data.source import short_name
 from ..ds import Dataset
 from ..nn import Network
-from ..nn.card import card_of
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME, settings_of_model
 from ..settings.values import joined_names

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ..card import judging_rows, sureness_text, trained_text
 from ..layers import Layer
 from ..nn import Network
-from ..nn.card import judging_rows, sureness_text, trained_text
 from ..utils import counted, figure_text, listed, plural
 from .figures import setting_text
 

@@ -7,9 +7,9 @@ import os
 import shlex
 from collections.abc import Sequence
 
+from ..card import card_of
 from ..layers import Layer
 from ..nn import Network
-from ..nn.card import card_of
 from ..nn_aux import METRICS
 from ..utils import (
     LONGEST_MESSAGE,

@@ -9,9 +9,13 @@
     compare.py     two models on the same rows
     drift.py       whether rows are like those of a training, by column and row by row
     errors.py      where a network errs: groups, calibration, cut-offs, residuals
+    trained_rows.py  which of some rows a network was trained on
+    learned.py     whether a network is better than outputs that are the same for all
+                   rows; the warning if not
+    model.py       Model: the content of a model file, with all of this as its methods
     importance.py  how much a metric loses without a column, and partial dependence
 
-Imports: utils, nn_aux, core, settings, data, files, backends, nn, matrix. Imported by:
+Imports: everything from utils to matrix. Imported by:
 train, pages, study, commands.
 """
 

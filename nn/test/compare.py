@@ -11,10 +11,10 @@ import numpy as np
 from ..core.bootstrap import interval, resampled
 from ..core.metrics import Judged, checked_weights
 from ..data.dataset import Dataset, name_of
-from ..nn.trained_rows import Trained, trained_on
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError
 from .reports import judged, sampling_of, sampling_of_copies
+from .trained_rows import Trained, trained_on
 
 # the metric of the verdict, by task
 DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}

@@ -27,8 +27,8 @@ from ..data.loading import load_for
 from ..data.profiles import Fields
 from ..files.export.columns import class_names, output_names
 from ..nn.prediction import mean_of, member_outputs
-from ..nn.trained_rows import encoders_of, known_words
 from ..utils import DataError, axis_texts, cut_line
+from .trained_rows import encoders_of, known_words
 from .values import names_of
 
 LEAST_DRIFT_ROWS = 50  # of fewer only values far outside the range are named

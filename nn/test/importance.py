@@ -14,10 +14,10 @@ from ..core.metrics import Judged, check_metric, formula_name, metric
 from ..data.dataset import Dataset, TableRows, as_read_by
 from ..data.loading import without_gaps
 from ..matrix import matmul
-from ..nn.trained_rows import trained_on
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError, listed, log
 from .reports import judged, warn_of_trained
+from .trained_rows import trained_on
 from .values import Value, names_of, scores_of
 
 REPEATS = 5

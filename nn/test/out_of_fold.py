@@ -13,7 +13,6 @@ from ..data.frames import open_frame
 from ..data.loading import load_for
 from ..nn import Network
 from ..nn.crossed import Crossed
-from ..nn.trained_rows import is_training_data, trained_on
 from ..nn_aux import METRICS
 from ..utils import DataError, log, logged_once
 from .reports import (
@@ -29,6 +28,7 @@ from .reports import (
     without_weightless,
 )
 from .sureness import held_by_others
+from .trained_rows import is_training_data, trained_on
 
 PREDICTED_APART = "%s was trained on these %s rows: each is predicted by those of its networks that do not know it"
 JUDGED_BEFORE = "%s was trained on these %s rows: its figures are those of before it was trained once more on all"

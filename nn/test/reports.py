@@ -31,11 +31,11 @@ from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.pictures import check_range
 from ..data.twins import twins_to_keep_together
 from ..nn.model import target_of
-from ..nn.trained_rows import Trained
 from ..nn_aux import ACTIVATIONS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 from .sureness import Held, held
+from .trained_rows import Trained
 
 QUICK = "quick"  # intervals that cost a training next to nothing
 QUICK_NAMES = {  # the metrics that have these: the first one and the loss

@@ -25,9 +25,7 @@
                    threshold of class 1
     folds.py       figures of a cross-validation
     crossed.py     the temperature and threshold of each fold, found on the rows of the
-                   others; standard errors
-    learned.py     learned: whether the loss is better than that of the class shares or
-                   the mean; the warning if not
+                   others
     candidates.py  Candidate: networks and trainings that --effort tries, for tables and
                    for images
     effort_plan.py  EffortPlan: which of them a data set gets, their networks, settings
@@ -38,7 +36,7 @@
                    networks keep
     asked.py       whether --effort chooses, or one training is described: for the
                    command, fit and the estimators
-    fit.py         fit and Model: nn --train and a model file, from Python
+    fit.py         fit: nn --train, from Python
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as
                    scikit-learn wants them
 

@@ -20,16 +20,16 @@ from ..data.targets import about_far_targets
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn.trained_rows import encoders_of, profiles_for
 from ..nn_aux import OF_FOLD
 from ..settings.flags import BY_NAME, takes
+from ..test.learned import warn_if_not_learned
 from ..test.out_of_fold import with_figures
 from ..test.shapley import background_rows
+from ..test.trained_rows import encoders_of, profiles_for
 from ..utils import SideFileError, Stopped, StopRequest, UsageError, log
 from ..watch.callbacks import Callback, Callbacks
 from .combine import Combined, figures_of_one
 from .decision import check_decision
-from .learned import tell
 from .member import NotFinite
 from .options import config_of, options_of, settings_by_kind
 from .plan import Plan, plan_going_on, plan_listed, plan_of
@@ -121,7 +121,7 @@ def train(
         with_figures(net, plan.ds)
     result |= _facts_of_rows(plan)
     remember(plan, net, before)
-    tell(result, plan.ds, net.reference)
+    warn_if_not_learned(result, plan.ds, net.reference)
     return _written(result, callbacks, checkpoint)
 
 

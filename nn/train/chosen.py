@@ -15,12 +15,12 @@ from ..data.splits import fold_rows
 from ..nn import Network
 from ..nn_aux import METRICS
 from ..test import QUICK, figures_of
+from ..test.learned import learned_by_rows
 from ..test.out_of_fold import figures_out_of_fold, with_figures
 from .candidates import SOLVED_LOG_LOSS, STILL_LEARNING, Candidate
 from .combine import decided_by_folds
 from .decision import add_conformal, decide_by, rows_judged
 from .effort_plan import EffortPlan
-from .learned import learned_by_rows
 from .options import LOSS, Monitor
 from .run import mean_losses
 from .search import Choice, choose, choose_crossed, crossed_scores

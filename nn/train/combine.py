@@ -16,11 +16,11 @@ from ..nn.model import target_of
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..test import remarks
+from ..test.learned import known_in_time, learned, learned_by_rows
 from ..test.out_of_fold import figures_by_fold, out_of_fold
 from ..utils import logged_once
 from .decision import decide_by_members, decide_crossed
 from .folds import predicted_out_of_fold, summary
-from .learned import known_in_time, learned, learned_by_rows
 from .member import Member
 from .options import Options
 from .plan import Plan

@@ -9,15 +9,12 @@ of_row (rows,), the fold of each row; weights (rows,) or None.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..core.thresholds import best_temperature, best_threshold, tempered
 from ..utils import DataError, UsageError
-
-# ---- temperature and threshold
 
 
 def temperatures_by_others(
@@ -75,26 +72,3 @@ def tempered_by(scores: np.ndarray, temperature: float) -> np.ndarray:
     if temperature == 1:
         return scores
     return tempered(scores, temperature)
-
-
-# ---- noise
-
-
-def standard_error(values: np.ndarray, weights=None, groups=None) -> float:
-    """Return the standard error of the mean of values (rows,); groups (rows,): whose
-    rows are alike, None: of none."""
-    if weights is None:
-        weights = np.ones(len(values))
-    else:
-        weights = np.asarray(weights, np.float64)
-    parts = weights * (values - np.average(values, weights=weights))
-    count = np.count_nonzero(weights)
-    if groups is not None:
-        _, of_row = np.unique(groups, return_inverse=True)
-        parts = np.bincount(of_row.reshape(-1), parts)
-        count = len(parts)
-    if count < 2:
-        return math.inf
-    return math.sqrt(count / (count - 1) * float((parts**2).sum())) / float(
-        weights.sum()
-    )

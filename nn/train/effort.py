@@ -26,6 +26,7 @@ from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn_aux import EFFORTS
 from ..test import without_remarks
+from ..test.learned import warn_if_not_learned
 from ..utils import Stopped, log, logged_once, plural
 from ..watch.callbacks import Callback
 from ..watch.observe import Recording
@@ -34,7 +35,6 @@ from .candidates import LONGER_COST, LONGER_GAIN, LONGER_LOSS, Candidate
 from .chosen import Chosen, Retrained, Tried, loss_of
 from .decision import check_decision
 from .effort_plan import EffortPlan, Planned
-from .learned import tell
 
 
 class Effort:
@@ -86,7 +86,7 @@ class Effort:
             self._callback.end()
         self._remark_on_length()
         net, result = self._chosen.combined()
-        tell(result, plan.ds)
+        warn_if_not_learned(result, plan.ds)
         return net, result
 
     def _try_longer(self, planned: Sequence[Planned]) -> None:

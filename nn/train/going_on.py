@@ -15,11 +15,11 @@ from ..ds import Dataset
 from ..layers import completed, input_shape, parse, to_spec
 from ..nn import Network
 from ..nn.model import packed, target_of
-from ..nn.trained_rows import trained_on
 from ..nn_aux import INITIALIZERS, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of
 from ..settings.values import enumerated, in_a_list
 from ..test.reports import warn_of_trained
+from ..test.trained_rows import trained_on
 from ..utils import DataError, InputNotFound, UsageError, listed
 from .options import LOSS, Monitor
 

@@ -19,11 +19,11 @@ from ..data.prepared import Prepared, refuse_gaps
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
 from ..nn.prediction import far_field, predict
 from ..settings.flags import DEFAULTS
+from ..test.learned import Baseline
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .common_epoch import FoldEpochs
 from .decision import rows_judged
 from .engines import TOGETHER, Ask
-from .learned import Baseline
 from .options import LOSS, config_of
 from .plan import Trial
 from .rows import LoadedRows

@@ -33,9 +33,9 @@ from ..data.splits import (
 )
 from ..ds import Dataset
 from ..nn import Network
-from ..nn.trained_rows import ancestors_with, is_training_data
 from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings
+from ..test.trained_rows import ancestors_with, is_training_data
 from ..utils import NnError, UsageError, available_memory
 from .going_on import (
     check_classes_of,

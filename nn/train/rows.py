@@ -17,7 +17,7 @@ from ..ds import Dataset
 from ..layers import input_shape
 from ..nn import Network
 from ..nn_aux import OF_FOLD
-from .learned import baseline_of, targets_of
+from ..test.learned import baseline_of, targets_of
 from .options import Options
 
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file

@@ -10,7 +10,7 @@ module.
     packages.py      the packages that some parts need, and how to install them
 
 Imports: nothing. Imported by: core, cluster, layers, settings, data, files, backends,
-nn, matrix, watch, test, train, terminal, pages, study, commands, cli.
+nn, card, matrix, watch, test, train, terminal, pages, study, commands, cli.
 """
 
 # ruff: noqa: F401 (what other modules take from here)

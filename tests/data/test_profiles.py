@@ -10,7 +10,7 @@ import pytest
 import nn
 from nn.data import profiles
 from nn.data.profiles import Fields, are_profiles, counts_of, profile_of, profiles_of
-from nn.nn.trained_rows import encoders_of, known_words
+from nn.test.trained_rows import encoders_of, known_words
 
 
 def plain_counts(values, profile):

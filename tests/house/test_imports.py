@@ -32,6 +32,7 @@ LEVELS = [
 ]
 LEVELS += [
     "nn",
+    "card",
     "matrix",
     "watch",
     "test",

@@ -5,7 +5,7 @@ import pytest
 from support.command_line import succeed
 
 import nn
-from nn.nn.card import card_of, groups_of
+from nn.card import card_of, groups_of
 from nn.terminal import tables
 from nn.utils import figure_text
 

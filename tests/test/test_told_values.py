@@ -13,7 +13,6 @@ from support.figures import placements_by_hand
 import nn
 from nn.core.bootstrap import RESAMPLES, Sampling, in_each_resample
 from nn.nn.crossed import Crossed
-from nn.nn.trained_rows import Trained
 from nn.test import importance as of_importance
 from nn.test import shapley
 from nn.test.compare import Side, _disagree, compared, compared_sides
@@ -21,6 +20,7 @@ from nn.test.importance import curves, importance
 from nn.test.out_of_fold import out_of_fold
 from nn.test.reports import figures_by_target
 from nn.test.shapley import explain
+from nn.test.trained_rows import Trained
 
 NAMES = ("a", "b")
 

@@ -19,7 +19,7 @@ from support.command_line import ONE, run, succeed
 import nn
 from nn.core import bootstrap
 from nn.data import row_hashes
-from nn.nn.trained_rows import trained_on
+from nn.test.trained_rows import trained_on
 from nn.utils import Stopped, StopRequest
 
 ROWS = 1500

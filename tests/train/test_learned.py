@@ -12,7 +12,7 @@ from nn import nn_aux
 from nn.core.losses import _VALUES, SLOPES
 from nn.data import causes
 from nn.data.splits import split_rows
-from nn.train import learned
+from nn.test import learned
 from nn.train.effort import Effort
 
 OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 2}

@@ -10,9 +10,9 @@ from support.tables import csv_of
 import nn
 from nn.data.splits import fold_rows
 from nn.files.checkpoint import Checkpoint
+from nn.test.learned import best_output, known_in_time, learned_by_rows
 from nn.train.effort import Effort
 from nn.train.effort_plan import EffortPlan
-from nn.train.learned import best_output, known_in_time, learned_by_rows
 
 ROWS = 120
 GIVEN = {"epochs": 5, "patience": 3}

@@ -20,5 +20,5 @@
 A network is given whole (nn.Network); only its parameters, layers and facts are read,
 and no engine is made.
 
-Imports: utils, nn_aux, layers, core, data. Imported by: test, train, commands.
+Imports: utils, nn_aux, layers, core, data. Imported by: test, commands.
 """

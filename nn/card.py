@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ..nn_aux import METRICS
-from ..utils import figure_text, listed, plural, target_text
+from .nn_aux import METRICS
+from .utils import figure_text, listed, plural, target_text
 
 MOST_GROUPS = 4  # of equal networks
 _DIGEST_DIGITS = 12

@@ -11,12 +11,12 @@ import numpy as np
 from .. import cluster
 from ..core.losses import LEAST_CLASS_SHARE, SLOPES, row_losses
 from ..core.metrics import are_probabilities, row_log_losses
+from ..core.weighted import standard_error
 from ..data.causes import cause_in
 from ..data.splits import Fold
 from ..ds import Dataset
 from ..nn_aux import TASKS, loss_name, loss_of
-from ..test import remarks
-from .crossed import standard_error
+from .reports import remarks
 
 # of the range of the targets, in which the best output by mae or huber lies
 HALVINGS = 60
@@ -206,7 +206,7 @@ OF_REFERENCE = (
 )
 
 
-def tell(figures: dict, ds: Dataset, reference: bool = False) -> None:
+def warn_if_not_learned(figures: dict, ds: Dataset, reference: bool = False) -> None:
     """Warn, on rank 0, of a training on ds that learned nothing, with the likely cause
     and what to do. reference: it was the original program's."""
     if figures["learned"] is not False or cluster.current().rank:
