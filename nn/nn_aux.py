@@ -37,6 +37,7 @@ class Loss(NamedTuple):
     # how --loss writes the constant that may be given: huber=D; none: none may
     constant: str = ""
     holds: Callable[[float], bool] = lambda constant: False  # whether it can be
+    range: str = ""  # the same in words
     # that it makes of a target, where nobody says otherwise; the output layer then has
     # its activation
     task: str | None = None
@@ -154,12 +155,14 @@ LOSSES = {
         constants=(1.0,),
         constant="D",
         holds=lambda distance: 1e-30 <= distance <= 1e30,
+        range="1e-30 <= D <= 1e30",
     ),
     "quantile": Loss(
         "A (y - a), where a is above y (1 - A) (a - y)",
         constants=(0.5,),
         constant="A",
         holds=lambda share: 0 < share < 1,
+        range="0 < A < 1",
         task="regression",
         metric="pinball",
     ),
@@ -170,6 +173,7 @@ LOSSES = {
         constants=(2.0,),
         constant="G",
         holds=lambda power: 0 <= power <= 100,
+        range="0 <= G <= 100",
     ),
     "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
     "poisson": _deviance(
@@ -181,7 +185,11 @@ LOSSES = {
         1.5,
         "0 or more",
         lambda y: y >= 0,
-    )._replace(constant="P", holds=lambda power: 1.001 <= power <= 1.999),
+    )._replace(
+        constant="P",
+        holds=lambda power: 1.001 <= power <= 1.999,
+        range="1.001 <= P <= 1.999",
+    ),
 }
 
 

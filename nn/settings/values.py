@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -253,11 +254,18 @@ def losses() -> list[str]:
 
 
 def _loss(text: str) -> str:
-    """Return a value of --loss. Raises ValueError."""
+    """Return a value of --loss. Raises UsageError for a constant that a loss cannot
+    have, ValueError for what is no loss."""
     name, equals, constant = text.partition("=")
-    if name not in LOSSES or (equals and not LOSSES[name].holds(_finite(constant))):
+    rule = LOSSES.get(name)
+    if rule is None or (equals and not rule.constant):
         raise ValueError(text)
-    return text
+    with suppress(ValueError):
+        if not equals or rule.holds(_finite(constant)):
+            return text
+    raise UsageError(
+        f"--loss {text}: expected {name}={rule.constant} with {rule.range}"
+    )
 
 
 def threshold_rules() -> str:

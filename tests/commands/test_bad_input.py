@@ -230,7 +230,10 @@ def fails(folder, code: int, *words: str, command: str) -> None:
         (f"{TRAIN} --activation step", ["step", "slope", "sigmoid"]),
         (f"{TRAIN} --layers 2,4:step,1", ["4:step", "slope", "sigmoid"]),
         (f"{TRAIN} --loss ce", ["--loss ce"]),
-        (f"{TRAIN} --loss tweedie=2", ["--loss tweedie=2", "tweedie=P"]),
+        (
+            f"{TRAIN} --loss tweedie=2",
+            ["--loss tweedie=2", "tweedie=P with 1.001 <= P"],
+        ),
         (f"{TRAIN} --loss huber=", ["--loss huber=", "huber=D"]),
         (f"{TRAIN} --loss mse=1", ["--loss mse=1", "focal=G"]),
         (f"{TRAIN} --loss poisson --task binary", ["--loss poisson", "exp", "sigmoid"]),

@@ -103,12 +103,23 @@ def test_a_target_that_a_loss_cannot_have_is_refused_with_row_and_column(
         nn.fit("counts.csv", loss=loss)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    ["huber=0", "huber=x", "mse=1", "quantile=1", "tweedie=2", "focal=-1", "gamma=2"],
-)
-def test_a_constant_that_cannot_be_is_refused(loss):
+@pytest.mark.parametrize("loss", ["mse=1", "gamma=2", "pinball=.5"])
+def test_a_constant_that_no_loss_has_is_refused(loss):
     with pytest.raises(UsageError, match=r"--loss .*: expected mse, mae, huber=D"):
+        nn.Network("2,1", loss=loss)
+
+
+@pytest.mark.parametrize(
+    "loss, expected",
+    [
+        *((f"huber={wrong}", "huber=D with 1e-30 <= D") for wrong in ("0", "x", "")),
+        ("quantile=1", "quantile=A with 0 < A < 1"),
+        ("tweedie=2", "tweedie=P with 1.001 <= P <= 1.999"),
+        ("focal=-1", "focal=G with 0 <= G <= 100"),
+    ],
+)
+def test_a_constant_that_cannot_be_is_refused_with_its_range(loss, expected):
+    with pytest.raises(UsageError, match=f"--loss {loss}: expected {expected}"):
         nn.Network("2,1", loss=loss)
 
 
