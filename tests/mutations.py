@@ -32,7 +32,7 @@ TESTS = {  # module -> the tests that should see its faults
     "nn/test/reports.py": "tests/core tests/test",
     "nn/test/shapley.py": "tests/test/test_explain.py",
     "nn/train/decision.py": "tests/train/test_validation.py tests/core/test_thresholds.py tests/train/test_pairs.py",
-    "nn/train/crossed.py": "tests/train/test_crossed.py",
+    "nn/core/crossed.py": "tests/train/test_crossed.py",
     "nn/data/twins.py": "tests/data/test_twins.py",
     "nn/test/errors.py": "tests/pages",
     "nn/pages/model_page.py": "tests/pages",

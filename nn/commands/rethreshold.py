@@ -56,9 +56,9 @@ def _check(flags, net) -> None:
 def _found(flags, net) -> tuple[float, list[float], dict]:
     """Return the threshold that the rule finds on rows that the model did not know,
     those by which its folds are judged, and what it does with these rows."""
+    from ..core.crossed import thresholds_by_others
     from ..core.thresholds import best_threshold
     from ..test import figures_of, judged, warn_of_trained
-    from ..train.crossed import thresholds_by_others
 
     ds, out_of_fold, _, trained = unseen_rows(flags, net, flags.model)
     warn_of_trained(trained, flags.model)

@@ -11,6 +11,8 @@ numbers.
     two_samples.py whether two samples of counts are of one distribution
     thresholds.py  the score from which a row is of class 1, by a rule; probabilities by
                    temperature
+    crossed.py     temperature and threshold of each fold, found on the rows of
+                   the others
     conformal.py   how far a prediction may be off: intervals of values, sets of classes
     records.py     packed rows of a mixed table: numbers and codes
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..utils import UsageError
+from .weighted import at_rows
 
 USUAL_LEVEL = (
     0.9  # of which a test tells how many rows are right, unless it is asked another
@@ -285,7 +286,7 @@ class ClassSets(NamedTuple):
             own = truth == number
             if np.count_nonzero(own) < OWN_ROWS:
                 continue
-            parts = [part if part is None else part[own] for part in (weights, groups)]
+            parts = [at_rows(part, own) for part in (weights, groups)]
             masses = masses_of(np.count_nonzero(own), *parts)
             found = upper_quantiles(of_true[own], masses, levels)
             size = masses.sum()

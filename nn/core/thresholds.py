@@ -157,8 +157,11 @@ def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
     """Return probabilities of logits divided by the temperature, of the same shape and
     type.
 
-    scores (rows, 1) of class 1 of two, by a sigmoid, or (rows, classes), by a softmax.
+    scores (rows, 1) of class 1 of two, by a sigmoid, or (rows, classes), by a softmax;
+    1 leaves them as they are.
     """
+    if temperature == 1:
+        return scores
     return _probabilities(logits_of(scores) / temperature).astype(scores.dtype)
 
 

@@ -7,6 +7,13 @@ import math
 import numpy as np
 
 
+def at_rows(values: np.ndarray | None, rows) -> np.ndarray | None:
+    """Return what some rows have of an array of all rows; None where there is none."""
+    if values is None:
+        return None
+    return values[rows]
+
+
 def row_counts(weights: np.ndarray) -> np.ndarray:
     """Return as how many rows each row counts: its weight, where all are whole numbers;
     else divided by their mean, since weights that are no numbers of rows say how much a

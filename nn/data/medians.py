@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.weighted import median
+from ..core.weighted import at_rows, median
 from ..utils import listed, log
 
 MEDIAN_ROWS = 1 << 17  # of which medians are taken, as of a table's columns
@@ -34,7 +34,7 @@ def medians_of(
     sample = x[rows[every_few]]
     if not sample.size:
         return None
-    counts = None if weights is None else weights[every_few]
+    counts = at_rows(weights, every_few)
     medians = np.array(
         [median(column.astype(np.float64), counts) for column in sample.T]
     )

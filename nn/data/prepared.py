@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.weighted import at_rows
 from ..nn_aux import ACTIVATIONS, loss_of
 from ..settings.values import (
     BALANCED,
@@ -98,10 +99,7 @@ class Prepared:
                 settings.number_embedding,
                 lambda: statistics_by(ds, rows, settings.target_means),
             )
-        if ds.weights is None:
-            weights = None
-        else:
-            weights = ds.weights[rows]
+        weights = at_rows(ds.weights, rows)
         if encoding is None:
             scaling = _input_scaling(ds, rows, settings, weights)
         else:
@@ -410,10 +408,7 @@ def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | No
             f"{flag} works for classification only, and this task is regression; drop it, or use --weight"
         )
     if asked == BALANCED:
-        if ds.weights is None:
-            weights = None
-        else:
-            weights = ds.weights[rows]
+        weights = at_rows(ds.weights, rows)
         sums = np.bincount(ds.y[rows], weights, len(ds.classes)).astype(np.float64)
         present = sums > 0
         return np.divide(

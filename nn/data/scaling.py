@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.weighted import at_rows
 from ..nn_aux import SCALING_ALIASES, SCALINGS
 from ..utils import DataError, UsageError, log
 from .column import blurs
@@ -257,7 +258,7 @@ def _weighted_blocks(x: np.ndarray, rows, weights: np.ndarray | None, size: int)
     for block in _row_blocks(x, rows, size):
         start = stop
         stop += len(block)
-        yield block, None if weights is None else weights[start:stop]
+        yield block, at_rows(weights, slice(start, stop))
 
 
 def _weighted_sum(

@@ -89,13 +89,11 @@ class Crossed:
     @property
     def calibrated(self) -> np.ndarray:
         """Return the scores, those of each fold by its temperature."""
+        if {*self.temperatures} == {1.0}:
+            return self.scores
         of_row = self.of_row
-        scores = self.scores
+        scores = self.scores.copy()
         for fold, temperature in enumerate(self.temperatures):
-            if temperature != 1:
-                if scores is self.scores:
-                    scores = scores.copy()
-                scores[of_row == fold] = tempered(
-                    self.scores[of_row == fold], temperature
-                )
+            rows = of_row == fold
+            scores[rows] = tempered(scores[rows], temperature)
         return scores

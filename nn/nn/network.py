@@ -610,8 +610,6 @@ class Network:
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Return class probabilities (rows, outputs) by the network's temperature."""
-        if self.temperature == 1:
-            return scores
         return tempered(scores, self.temperature)
 
     # ---- files

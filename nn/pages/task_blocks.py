@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.conformal import by_class
 from ..core.metrics import decide, placements, without_zeros
+from ..core.weighted import at_rows
 from ..data.pictures import BYTE
 from ..nn import Network
 from ..settings.values import parse_rule
@@ -401,7 +402,7 @@ def _fifths(
     targets)."""
     lines = []
     for ends, rows in errors.ranges(predicted[:, target][:, 0], FIFTHS):
-        counts = None if weights is None else weights[rows]
+        counts = at_rows(weights, rows)
         part = Held(level, are_held[rows, target], widths[rows, target])
         figures = part.figures(counts)
         held = f"{100 * figures['coverage']:.1f} %"

@@ -302,9 +302,7 @@ def _predicted_by_folds(net, x) -> np.ndarray:
     for number, temperature in enumerate(crossed.temperatures):
         each = [scores[number::folds] for scores in of_members[number::folds]]
         scores = mean_of(each, net.member_weights[number::folds])
-        if temperature != 1:
-            scores = tempered(scores, temperature)
-        outputs[number::folds] = scores
+        outputs[number::folds] = tempered(scores, temperature)
     return outputs
 
 

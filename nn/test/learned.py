@@ -11,7 +11,7 @@ import numpy as np
 from .. import cluster
 from ..core.losses import LEAST_CLASS_SHARE, SLOPES, row_losses
 from ..core.metrics import are_probabilities, row_log_losses
-from ..core.weighted import standard_error
+from ..core.weighted import at_rows, standard_error
 from ..data.causes import cause_in
 from ..data.splits import Fold
 from ..ds import Dataset
@@ -166,10 +166,7 @@ def _constants_by_others(
     for fold in np.unique(of_row):
         others = of_row != fold
         if others.any():
-            if ds.weights is None:
-                weights = None
-            else:
-                weights = ds.weights[others]
+            weights = at_rows(ds.weights, others)
             targets = targets_of(ds.y[others], weights, outputs=len(of_all))
             constants[of_row == fold] = best_output(loss, targets)
     return constants

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.conformal import USUAL_LEVEL, ClassSets, Intervals, known_at
+from ..core.weighted import at_rows
 from ..nn_aux import ACTIVATIONS
 
 
@@ -106,7 +107,7 @@ def held_by_others(
     both = np.empty((2, len(of_row), width))
     for fold in np.unique(of_row):
         own = of_row == fold
-        others = [None if part is None else part[~own] for part in parts]
+        others = [at_rows(part, ~own) for part in parts]
         known = conformal_of(net, *others)
         if known is None or known.levels[-1] < level:
             return None

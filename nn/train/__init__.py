@@ -24,8 +24,6 @@
     decision.py    after the last epoch: the temperature of the probabilities, the
                    threshold of class 1
     folds.py       figures of a cross-validation
-    crossed.py     the temperature and threshold of each fold, found on the rows of the
-                   others
     candidates.py  Candidate: networks and trainings that --effort tries, for tables and
                    for images
     effort_plan.py  EffortPlan: which of them a data set gets, their networks, settings

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.crossed import temperatures_by_others, thresholds_by_others
 from ..core.metrics import metric
-from ..core.thresholds import best_temperature, best_threshold
+from ..core.thresholds import best_temperature, best_threshold, tempered
+from ..core.weighted import at_rows
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
 from ..nn.crossed import Crossed
@@ -24,7 +26,6 @@ from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..test.sureness import bounds_of, conformal_of
 from ..utils import NnError, UsageError, log
-from .crossed import temperatures_by_others, tempered_by, thresholds_by_others
 from .options import Options, is_decided_later
 
 
@@ -88,7 +89,7 @@ def decide_by(
         )
     if options.calibrate != DEFAULTS["calibrate"]:
         temperature = best_temperature(truth, scores, weights)
-        after = tempered_by(scores, temperature)
+        after = tempered(scores, temperature)
         calibration: dict = {"temperature": temperature}
         for name in ("log_loss", "brier"):
             both = [metric(name, net.task, truth, s, weights) for s in (scores, after)]
@@ -173,7 +174,7 @@ def add_conformal(decision: Decision, net: Network, known: JudgedRows) -> None:
     """Add to the facts of a decision how sure predictions are, by rows that judge it:
     their scores by the temperature that is decided."""
     temperature = decision.facts.get("temperature", 1.0)
-    scores = tempered_by(known.scores, temperature)
+    scores = tempered(known.scores, temperature)
     decision.facts["conformal"] = conformal_of(
         net, *known._replace(scores=scores), bounds_of(net)
     )
@@ -214,5 +215,9 @@ def rows_judged(
         (predict or net.predict)(ds.x[rows[first : first + PREDICT_BLOCK]])
         for first in range(0, len(rows), PREDICT_BLOCK)
     ]
-    roles = [None if part is None else part[rows] for part in (ds.weights, ds.groups)]
-    return JudgedRows(ds.y[rows], np.concatenate(blocks), *roles)
+    return JudgedRows(
+        ds.y[rows],
+        np.concatenate(blocks),
+        at_rows(ds.weights, rows),
+        at_rows(ds.groups, rows),
+    )

@@ -14,6 +14,7 @@ import numpy as np
 from ..backends.engine import Engine, PackJob
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
+from ..core.weighted import at_rows
 from ..data.dataset import name_of
 from ..data.prepared import Prepared, refuse_gaps
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
@@ -466,16 +467,12 @@ class Member:
         # a rule finds it later
         if isinstance(threshold, str):
             threshold = DEFAULTS["threshold"]
-        if ds.weights is None:
-            weights = None
-        else:
-            weights = ds.weights[rows]
         value = metric(
             self.monitor.name,
             net.task,
             ds.y[rows],
             scores,
-            weights,
+            at_rows(ds.weights, rows),
             threshold=threshold,
         )
         if value is None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.metrics import metric
+from ..core.weighted import at_rows
 from ..ds import Dataset
 from ..nn import Network
 from ..nn.prediction import mean_of
@@ -210,10 +211,7 @@ def _loss(
     weights,
     loss: str | None,
 ) -> float:
-    if weights is None:
-        of_rows = None
-    else:
-        of_rows = weights[rows]
+    of_rows = at_rows(weights, rows)
     if of_rows is not None and not of_rows.any():
         return 0.0
     value = metric(LOSS, task, truth[rows], scores[rows], of_rows, loss=loss)

@@ -3,11 +3,11 @@ the model did not know."""
 
 import numpy as np
 import pytest
+from nn.train.crossed import thresholds_by_others
 from support.command_line import run, succeed, write_three_classes
 
 import nn
 from nn.core.thresholds import best_threshold
-from nn.train.crossed import thresholds_by_others
 
 
 @pytest.fixture

@@ -12,6 +12,10 @@ from support.tables import csv_of
 
 import nn
 from nn.core import bootstrap
+from nn.core.crossed import (
+    temperatures_by_others,
+    thresholds_by_others,
+)
 from nn.core.metrics import metric
 from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.core.weighted import standard_error
@@ -19,10 +23,6 @@ from nn.nn.crossed import Crossed
 from nn.terminal.figures import number_text, rate_text
 from nn.test.learned import learned_by_rows
 from nn.test.out_of_fold import out_of_fold
-from nn.train.crossed import (
-    temperatures_by_others,
-    thresholds_by_others,
-)
 from nn.train.effort import Effort
 from nn.train.search import PICKS, choose_crossed, crossed_scores, weighted_mean
 from nn.utils import figure_text
