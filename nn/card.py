@@ -50,6 +50,21 @@ def groups_of(net) -> list[str]:
     return [f"{count} x {text}" for text, count in Counter(texts).items()]
 
 
+def kinds_of_columns(net) -> dict[str, str]:
+    """Return the kind of each feature column by its name, or by its place, from 0,
+    where it has none."""
+    if net.encoding is None:
+        kinds = ["number"] * net.inputs
+        places = range(net.inputs)
+    else:
+        kinds = [encoder.kind for encoder in net.encoding.encoders]
+        places = net.encoding.places or range(len(kinds))
+    names = net.columns or [str(place) for place in places]
+    if len(names) != len(kinds):
+        return {}
+    return dict(zip(names, kinds, strict=True))
+
+
 def _task_of(net) -> str:
     task = _WORDS_OF_TASK.get(net.task, f"{net.outputs} classes")
     if net.task == "regression" and net.outputs > 1:

@@ -10,9 +10,9 @@ import numpy as np
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
+from ..files.export.text_file import save_text
 from ..files.suffixes import A_MODEL, TEXT_MODEL, check_named_format
 from ..utils import DataError, UsageError
-from . import parameters
 from .crossed import Crossed
 from .facts import FACTS, USUAL_FACTS, Facts
 
@@ -91,17 +91,10 @@ def export(net, path) -> None:
     a suffix of another format is refused.
     """
     check_named_format(path, (A_MODEL, TEXT_MODEL), "m.bin")
-    if not text_model.is_text(path):
+    if text_model.is_text(path):
+        save_text(net, path)
+    else:
         model_file.save(path, tensors(net), metadata(net))
-        return
-    text_model.check_layers(net.layers)
-    if net.is_combined:
-        raise UsageError(
-            f"--model: a .m file holds one network, not {len(net.members)}; use .bin"
-        )
-    weights, biases = _folded(net)
-    sizes = [net.inputs, *(layer.outputs for layer in net.layers)]
-    text_model.save(path, sizes, biases, weights, "%lf" if net.reference else "%.17g")
 
 
 def packed(net) -> bytes:
@@ -126,26 +119,6 @@ def _row_tensors(net) -> dict[str, np.ndarray]:
     if net.crossed.figures is not None:
         return {model_file.FOLD: net.crossed.fold}
     return {model_file.FOLD: net.crossed.fold, model_file.SCORE: net.crossed.scores}
-
-
-def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return (weights, biases) in float64, the scaling folded into the first layer so
-    that raw rows go in."""
-    views = list(parameters.by_layer(net.layers, net.vector.astype(np.float64)))
-    weights = [w for _, w, _ in views]
-    biases = [b for _, _, b in views]
-    if net.scaling.kind != "none" and not net.reference:
-        known = (net.scaling.shift, net.scaling.scale)
-        pixels = (np.zeros(net.inputs), net.reader.pixel_range or 255.0)
-        if net.scaling.kind == "pixel":
-            shift, scale = pixels
-        else:
-            shift, scale = known
-        weights[0] = weights[0] / scale
-        biases[0] = biases[0] - weights[0] @ shift
-    weights[-1] = weights[-1] / net.temperature
-    biases[-1] = biases[-1] / net.temperature
-    return weights, biases
 
 
 # ---- reading; cls is the class of the network, engine what it computes with

@@ -4,18 +4,18 @@ units."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 import numpy as np
 
-from ..data.column import number_text
 from ..data.dataset import TableRows
+from ..data.far_values import furthest, name_of_column, value_text
 from ..layers import predict_alike
 from ..utils import RowError
 
 # rows scaled at a time, so that predicting needs no second copy of the data
 PREDICT_BLOCK = 65536
-FAR_VALUE = 1e18  # from which float32 has no room for a square
 FEW_NUMBERS = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
@@ -130,11 +130,10 @@ def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
         return
     row = int(are_finite.all(axis=1).argmin())
     one = x[row : row + 1]
-    _, column = max(
-        (_furthest(member, one) for member in net.members), key=lambda found: found[0]
-    )
-    name = _name(net, column)
-    value = _shown(one, column)
+    readers = [member.reader for member in net.members]
+    _, column = max((furthest(reader, one) for reader in readers), key=itemgetter(0))
+    name = name_of_column(net.reader, column)
+    value = value_text(one, column)
     if net.dtype == "float32":
         wider = ", or train with --dtype float64"
     else:
@@ -143,72 +142,3 @@ def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
     if value == "nan":
         expected = "expected a number; the network was trained without gaps"
     raise RowError(row, f"column {name}: found {value}, {expected}")
-
-
-def _name(net, column: int) -> str:
-    """Return how messages call a feature column."""
-    name = net.encoding and net.encoding.name(column)
-    return name or (
-        net.columns[column] if net.columns else f"{column + 1} of {net.inputs}"
-    )
-
-
-def far_field(
-    net, x: np.ndarray | TableRows, rows: np.ndarray, what: str
-) -> RowError | None:
-    """Return the error for the first of some rows with a number so far from those of
-    training that float32 has no room for its square; None if there is none. what: such
-    a number makes infinite."""
-    for start in range(0, len(rows), PREDICT_BLOCK):
-        some = rows[start : start + PREDICT_BLOCK]
-        inputs = net.reader.engine_rows(x[some])
-        if inputs.dtype.kind == "V":
-            if "numbers" in inputs.dtype.names:
-                inputs = inputs["numbers"]
-            else:
-                inputs = np.zeros((len(some), 1))
-        far = np.abs(inputs.reshape(len(some), -1)) > FAR_VALUE
-        if not far.any():
-            continue
-        row = int(some[far.any(axis=1).argmax()])
-        one = x[row : row + 1]
-        _, column = _furthest(net, one)
-        told = _shown(one, column, number_text)
-        gap = f", or take it for a gap with --missing={told}"
-        found = (
-            f"found {told}, so far from all other numbers that {what}; correct it{gap}"
-        )
-        return RowError(row, f"column {_name(net, column)}: {found}")
-    return None
-
-
-def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
-    """Return (distance from 0, feature column) of a row's input that is furthest from
-    0; a gap without an input of its own is infinitely far."""
-    rows = net.reader.engine_rows(one)
-    if rows.dtype.kind != "V":
-        values = np.nan_to_num(np.abs(rows.reshape(-1)), nan=np.inf, posinf=np.inf)
-        columns = range(rows.size)
-    else:
-        values = np.zeros(1)
-        columns = [column for column, _ in net.encoding.order]
-        if "numbers" in rows.dtype.names:
-            values = np.nan_to_num(np.abs(rows["numbers"][0]), nan=0.0, posinf=np.inf)
-    place = int(values.argmax())
-    return float(values[place]), columns[place]
-
-
-def _shown(
-    one: np.ndarray | TableRows, column: int, write: Callable = "{:g}".format
-) -> str:
-    """Return the value of a row's feature column as messages show it; of a row that is
-    encoded already just that."""
-    if isinstance(one, TableRows):
-        value = one.columns[column].values[0]
-        words = one.columns[column].words
-        if one.kinds[column] == "text":
-            return words[value]
-        return write(value)
-    if one.dtype.kind == "V":
-        return "a value"
-    return write(one.reshape(-1)[column])

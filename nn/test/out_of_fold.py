@@ -4,6 +4,7 @@ and `test`, which judges rows of a network's training so."""
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,8 @@ from .trained_rows import is_training_data, trained_on
 PREDICTED_APART = "%s was trained on these %s rows: each is predicted by those of its networks that do not know it"
 JUDGED_BEFORE = "%s was trained on these %s rows: its figures are those of before it was trained once more on all"
 NO_SCORES = "the model keeps the out-of-fold figures of its training alone, not the scores of rows, more than 1 GB"
+
+NO_FIGURES = ("rows", "threshold", "weighted", "target")  # keys of test that are facts
 
 
 def test(
@@ -283,3 +286,26 @@ def figures_by_fold(
         tested_rows = ds.of_rows(rows[places], False)
         figures.append(figures_of(net, tested_rows, scores[places], threshold=cut))
     return figures
+
+
+def summary(each: Sequence[dict]) -> dict:
+    """Return {"mean": {figure: number or None}, "std": ...} over the figures of `test`
+    for several networks.
+
+    std is that of a sample, by n - 1. A figure that is undefined for one of them does
+    not count there.
+    """
+    both: dict[str, dict] = {"mean": {}, "std": {}}
+    for name, first in each[0].items():
+        if name in NO_FIGURES or isinstance(first, (list, dict, str)):
+            continue
+        values = [figures[name] for figures in each if figures[name] is not None]
+        if values:
+            both["mean"][name] = float(np.mean(values))
+        else:
+            both["mean"][name] = None
+        if len(values) > 1:
+            both["std"][name] = float(np.std(values, ddof=1))
+        else:
+            both["std"][name] = None
+    return both

@@ -23,7 +23,6 @@
                    training
     decision.py    after the last epoch: the temperature of the probabilities, the
                    threshold of class 1
-    folds.py       figures of a cross-validation
     candidates.py  Candidate: networks and trainings that --effort tries, for tables and
                    for images
     effort_plan.py  EffortPlan: which of them a data set gets, their networks, settings

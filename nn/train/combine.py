@@ -8,19 +8,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..card import kinds_of_columns
 from ..data.dataset import Dataset
 from ..data.splits import Fold
 from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn.model import target_of
+from ..nn.prediction import in_units
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..test import remarks
 from ..test.learned import known_in_time, learned, learned_by_rows
-from ..test.out_of_fold import figures_by_fold, out_of_fold
+from ..test.out_of_fold import figures_by_fold, out_of_fold, summary
 from ..utils import logged_once
-from .decision import decide_by_members, decide_crossed
-from .folds import predicted_out_of_fold, summary
+from .decision import decide_by_members, decide_crossed, rows_judged
 from .member import Member
 from .options import Options
 from .plan import Plan
@@ -82,21 +83,6 @@ def figures_of_member(member: Member) -> dict:
         "seconds": member.seconds,
         "us_per_batch": 1e6 * seconds / member.batches,
     }
-
-
-def kinds_of_columns(net: Network) -> dict[str, str]:
-    """Return the kind of each feature column by its name, or by its place, from 0,
-    where it has none."""
-    if net.encoding is None:
-        kinds = ["number"] * net.inputs
-        places = range(net.inputs)
-    else:
-        kinds = [encoder.kind for encoder in net.encoding.encoders]
-        places = net.encoding.places or range(len(kinds))
-    names = net.columns or [str(place) for place in places]
-    if len(names) != len(kinds):
-        return {}
-    return dict(zip(names, kinds, strict=True))
 
 
 # ---- a network of several
@@ -285,3 +271,33 @@ def decided_by_folds(
         rows, calibrated, net.outputs, crossed.of_row, known, net.loss
     )
     return {**decision.figures, **told}
+
+
+def predicted_out_of_fold(
+    networks: Sequence[Network],
+    ds: Dataset,
+    folds: Sequence[Fold],
+    scores: Sequence[np.ndarray | None],
+) -> Crossed:
+    """Return the rows of ds that folds test, each as the network of its fold predicts
+    it.
+
+    scores: of each fold's rows, as its engine gave them; None: those of the network as
+    it is.
+    """
+    tested = np.concatenate([fold.tested for fold in folds])
+    order = np.argsort(tested, kind="stable")
+    of_row = np.repeat(np.arange(len(folds)), [len(fold.tested) for fold in folds])
+    outputs = []
+    for net, fold, known in zip(networks, folds, scores, strict=True):
+        if known is None:
+            outputs.append(rows_judged(net, ds, fold.tested).scores)
+        else:
+            outputs.append(in_units(net, known))
+    return Crossed.of(
+        ds.rows,
+        tested[order],
+        of_row[order],
+        np.concatenate(outputs)[order],
+        len(folds),
+    )

@@ -16,9 +16,10 @@ from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..core.weighted import at_rows
 from ..data.dataset import name_of
+from ..data.far_values import far_field
 from ..data.prepared import Prepared, refuse_gaps
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
-from ..nn.prediction import far_field, predict
+from ..nn.prediction import predict
 from ..settings.flags import DEFAULTS
 from ..test.learned import Baseline
 from ..utils import NnError, Stopped, StopRequest, UsageError
@@ -497,7 +498,10 @@ class Member:
             return
         ds = self.rows.judging.ds
         rows = self.rows.judging.rows
-        if not ds.are_images and (error := far_field(self.net, ds.x, rows, what)):
+        if ds.are_images:
+            return
+        error = far_field(self.net.reader, ds.x, rows, what)
+        if error is not None:
             raise error.in_data(name_of(ds))
 
     # ---- metrics

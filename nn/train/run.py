@@ -3,11 +3,8 @@ checkpoints, callbacks."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import signal
-import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 
@@ -21,7 +18,7 @@ from ..data.prepared import Prepared
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_digest
 from ..nn import Network
-from ..utils import Stopped, StopRequest, log
+from ..utils import Stopped, StopRequest, ctrl_c_to, log
 from ..watch.callbacks import Callback
 from .common_epoch import FoldEpochs
 from .engines import TOGETHER, Ask, Engines, Ranks, numbers_by_layers, stop_all
@@ -656,25 +653,3 @@ def check_alike(
     rank_group.agree(
         backend, "choose one that all have, by --backend or NN_ISA", "--{}"
     )
-
-
-@contextlib.contextmanager
-def ctrl_c_to(stop: StopRequest) -> Iterator[None]:
-    """Let Ctrl-C ask `stop`, where Python would raise KeyboardInterrupt anywhere; a
-    second Ctrl-C raises it."""
-    usual = signal.default_int_handler
-    main = threading.current_thread() is threading.main_thread()
-    # another handler is set
-    if not main or signal.getsignal(signal.SIGINT) is not usual:
-        yield
-        return
-
-    def handle(signum, _frame):
-        signal.signal(signal.SIGINT, usual)
-        stop.request(signum)
-
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)

@@ -90,4 +90,11 @@ from .output_files import (
     writing,
 )
 from .packages import needs_package, packages_of
-from .signals import Interrupted, Stopped, StopRequest, interruption, signals_held
+from .signals import (
+    Interrupted,
+    Stopped,
+    StopRequest,
+    ctrl_c_to,
+    interruption,
+    signals_held,
+)

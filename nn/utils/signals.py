@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import threading
 from collections.abc import Iterator
 
 from .errors import NnError
@@ -70,3 +71,25 @@ class StopRequest:
         """Remember the signal; training raises Stopped(signum) once the batch is
         done."""
         self.signum = signum
+
+
+@contextlib.contextmanager
+def ctrl_c_to(stop: StopRequest) -> Iterator[None]:
+    """Let Ctrl-C ask `stop`, where Python would raise KeyboardInterrupt anywhere; a
+    second Ctrl-C raises it."""
+    usual = signal.default_int_handler
+    main = threading.current_thread() is threading.main_thread()
+    # another handler is set
+    if not main or signal.getsignal(signal.SIGINT) is not usual:
+        yield
+        return
+
+    def handle(signum, _frame):
+        signal.signal(signal.SIGINT, usual)
+        stop.request(signum)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)

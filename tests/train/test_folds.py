@@ -23,8 +23,7 @@ from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.data.splits import fold_rows
 from nn.nn import Network
 from nn.test import tested as figures_of_rows
-from nn.test.out_of_fold import figures_out_of_fold, out_of_fold, unseen_parts
-from nn.train.folds import summary
+from nn.test.out_of_fold import figures_out_of_fold, out_of_fold, summary, unseen_parts
 from nn.utils import UsageError
 
 FOLDS = 3

@@ -10,7 +10,7 @@ import pytest
 import nn
 from nn.backends.engine import TimedStep
 from nn.study import sweep
-from nn.train.folds import summary
+from nn.test.out_of_fold import summary
 from nn.watch.callbacks import Callback, CsvHistory
 from nn.watch.observe import layer_times
 from nn.watch.tensorboard import TensorBoard

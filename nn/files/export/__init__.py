@@ -13,6 +13,7 @@
                      as structs
     c_text.py        constants as C
     c_inputs.py      columns, and the words that they may hold, as structs
+    text_file.py     .m, the original program's text, which knows weights alone
     model.c          the C file of every network: interface, types, predictions; the
                      definitions of an example, which it includes (example_interface.h,
                      example_values.h), give way to those of the network
@@ -20,5 +21,5 @@
 A network is given whole (nn.Network); only its parameters, layers and facts are read,
 and no engine is made.
 
-Imports: utils, nn_aux, layers, core, data. Imported by: test, commands.
+Imports: utils, nn_aux, layers, core, data, files. Imported by: nn, test, commands.
 """
