@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..core.metrics import decide
+from ..data.given_rows import times
 from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..settings.values import split_names
@@ -57,14 +58,15 @@ def _sure_names(net, level: float | None) -> list[str]:
     return [f"{end} {target}".strip() for target in targets for end in ("low", "high")]
 
 
-def _sure_columns(net, scores, level: float | None) -> list:
-    """Return the columns that a level adds for these predictions."""
+def _sure_columns(net, scores, level: float | None, exposures) -> list:
+    """Return the columns that a level adds for these predictions. exposures: of their
+    rows, None: they have none."""
     if level is None:
         return []
     if net.task != "regression":
         sets = net.conformal.named(scores, level, class_names(net))
         return [[SET_SEPARATOR.join(names) for names in sets]]
-    ends = net.conformal.interval(scores, level)
+    ends = [times(end, exposures) for end in net.conformal.interval(scores, level)]
     return [*np.stack(ends, axis=2).reshape(len(scores), -1).T]
 
 
@@ -75,7 +77,7 @@ def _predicted(
         block = ds.of_rows(slice(start, start + ROWS_OF_PREDICTIONS))
         scores = scores_of(net, block, start)
         if len(net.members) > 1:
-            deviations = list(net.deviation(block.x).T)
+            deviations = list(times(net.deviation(block.x), block.exposures).T)
         else:
             deviations = []
         yield _columns(
@@ -83,7 +85,7 @@ def _predicted(
             block,
             [np.arange(start, start + block.rows)],
             scores,
-            [*_sure_columns(net, scores, level), *deviations],
+            [*_sure_columns(net, scores, level, block.exposures), *deviations],
             threshold,
         )
 
@@ -187,11 +189,12 @@ def _columns(
     they are, the truth."""
     leading = [*facts, *ds.ids.values()]
     if net.task == "regression":
-        if ds.y is None:
-            truth = []
-        else:
-            truth = list(ds.y.reshape(len(scores), -1).T)
-        return [*leading, *scores.T, *sureness, *truth]
+        truth = []
+        if ds.y is not None:
+            values = ds.y.reshape(len(scores), -1)
+            # of rows that were judged, which are learned by their exposure
+            truth = list((times(values, ds.exposures) if ds.loss else values).T)
+        return [*leading, *times(scores, ds.exposures).T, *sureness, *truth]
     names = np.array(class_names(net))
     predicted = names[decide(scores, threshold)].tolist()
     if ds.y is None:

@@ -15,6 +15,7 @@ from itertools import chain
 import numpy as np
 
 from ..core.weighted import row_counts
+from ..nn_aux import loss_of
 from ..settings.values import split_names
 from ..utils import DataError, UsageError, default_threads, listed, log
 from .column import GAPS, WINDOWS, Column, in_type, shortened
@@ -23,11 +24,13 @@ from .records import in_file, share_of, some_rows, within
 from .source import Files
 
 PICTURE_NAMES = "file"  # the column of predictions that names each picture
-ROW_ROLES = ("weight", "group", "time")  # of columns that say something of their row
+# of columns that say something of their row
+ROW_ROLES = ("weight", "exposure", "group", "time")
 # more distinct numbers than this are classes only if --task says so; more texts need
 # many rows
 AUTO_CLASSES = 100
 CHANGE = -1  # of Dataset.now
+LEAST_EXPOSURE = 1e-30
 TASK_NAMES = ("auto", "binary", "multiclass", "regression")
 # taken into a digest at a time: they stay in a processor's cache
 _DIGEST_ROWS = 1 << 15
@@ -55,6 +58,7 @@ class Choices:
     separator: str | None = None
     header: str = "auto"
     weight: str | None = None
+    exposure: str | None = None
     group: str | None = None
     time: str | None = None
     positive: str | None = None
@@ -306,6 +310,8 @@ class Dataset:
     in training and in a test. groups: (rows,), which become int64 codes; the rows of a
     group stay together in every split.
     times: float64 (rows,); the last rows in time are held out.
+    exposures: float64 (rows,), above 0: the time, area or number in which a row counts
+    its target. loss: whose targets y are, see for_loss; None: they are the file's.
     sets_of_twins: int64 (rows,), the set of rows of equal inputs and target that each
     row is in, of which the first
        alone is trained on or judges a training (--drop_duplicates); None: all do.
@@ -338,6 +344,8 @@ class Dataset:
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    exposures: np.ndarray | None = None
+    loss: str | None = None
     sets_of_twins: np.ndarray | None = None
     places: tuple[int, ...] = ()  # of the features in the file, from 0
     left_out: dict[str, str] = field(default_factory=dict)
@@ -389,12 +397,13 @@ class Dataset:
         self.check()
 
     def check(self) -> None:
-        """Check weights, groups and times, which may have been set since. Raises
-        DataError."""
+        """Check weights, exposures, groups and times, which may have been set since.
+        Raises DataError."""
         if self.groups is not None:
             self.groups = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
         self._check_role("groups", np.int64, 0, "")
         self._check_role("weights", np.float64, 0, ", 0 or above")
+        self._check_role("exposures", np.float64, LEAST_EXPOSURE, " above 0")
         self._check_role("times", np.float64, -np.inf, "; remove the row")
 
     def _check_role(self, name: str, dtype, least: float, expected: str) -> None:
@@ -468,7 +477,7 @@ class Dataset:
             name: [texts[row] for row in indices.tolist()]
             for name, texts in self.ids.items()
         }
-        for name in ("y", "weights", "groups", "times", "sets_of_twins"):
+        for name in ("y", "weights", "exposures", "groups", "times", "sets_of_twins"):
             values = getattr(self, name)
             if values is not None:
                 facts[name] = values[rows]
@@ -482,6 +491,28 @@ class Dataset:
             if self.unfilled_x is not None:
                 facts["unfilled_x"] = some_rows(self.unfilled_x, rows)
         return replace(self, x=x, **facts)
+
+    def for_loss(self, loss: str) -> Dataset:
+        """Return the rows with the targets that a network of a loss learns and is
+        judged by: where they have exposures E, y / E of weight E^(2 - P).
+
+        For a deviance of the power P that is the same as outputs times E: it is
+        E^(2 - P) times that of both divided by E. Weights have the mean 1, unless rows
+        have some of their own. Raises UsageError for exposures beside another loss.
+        """
+        if self.exposures is None or self.loss is not None or self.y is None:
+            return self
+        rule = loss_of(loss)
+        if rule.metric != "deviance":
+            raise UsageError(
+                f"--exposure: is for --loss poisson, gamma or tweedie=P, not {loss}; leave it out or give one"
+            )
+        weights = self.exposures ** (2 - rule.constants[0])
+        weights /= weights.mean()
+        if self.weights is not None:
+            weights *= self.weights
+        rates = self.y / self.exposures[:, None]
+        return replace(self, y=rates.astype(self.y.dtype), weights=weights, loss=loss)
 
     def _without_inputs(self) -> Dataset:
         """Return what these rows are a part of, without the inputs and texts that take
@@ -624,6 +655,8 @@ def as_read_by(net, ds: Dataset, anew: bool = False) -> Dataset:
     """
     if not isinstance(ds, Dataset):
         return ds
+    if ds.task == "regression":
+        ds = ds.for_loss(net.loss)
     changed = _in_order(net, ds, anew)
     classes = list(getattr(net, "classes", None) or ())
     names = list(ds.classes or ())

@@ -17,25 +17,45 @@ def rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows: an array, a file, or a data frame, whose
     columns are found by their names. Medians are in the gaps of plain numbers, of which
     a remark tells."""
-    return net.reader.filled(read_rows(net, x), "the rows")
+    return rows_and_exposures(net, x)[0]
+
+
+def rows_and_exposures(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
+    """Return what rows_of does, and the exposures of the rows (rows,) where they have
+    any: rows that are the network's inputs already have none."""
+    rows, exposures = _read(net, x)
+    return net.reader.filled(rows, "the rows"), exposures
+
+
+def times(outputs: np.ndarray, exposures: np.ndarray | None) -> np.ndarray:
+    """Return outputs for rows (rows, outputs) times their exposures."""
+    if exposures is None:
+        return outputs
+    return (outputs * exposures[:, None]).astype(outputs.dtype)
 
 
 def read_rows(net, x) -> np.ndarray | TableRows:
     """Return the rows of a file, a table or an array as the network's inputs are
     counted."""
+    return _read(net, x)[0]
+
+
+def _read(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
+    """Return the rows that read_rows returns, and their exposures or None."""
     if isinstance(x, (str, os.PathLike)):
         from .loading import load_for
 
-        return load_for(net, x, labelled=False).x
+        ds = load_for(net, x, labelled=False)
+        return ds.x, ds.exposures
     x = with_gaps(_numbers_of(x))
     if not _is_table(net, x):
-        return _channels_first(net, x)
+        return _channels_first(net, x), None
     from .frames import open_frame  # the readers of files load the C core
     from .loading import load
 
     source = open_frame(x)
     if source is None:
-        return read_rows(net, _array_of(x))
+        return _read(net, _array_of(x))
     schema = net.schema
     if source.names is None:
         has_no_targets = source.width <= _width_of_data(net)
@@ -44,10 +64,10 @@ def read_rows(net, x) -> np.ndarray | TableRows:
         has_no_targets = net.columns is not None and targets.isdisjoint(net.columns)
     if has_no_targets:
         schema = replace(schema, targets=[])
-    rows = load(x, schema, labelled=False).x
+    ds = load(x, schema, labelled=False)
     if net.encoding is not None:
-        net.encoding.log_unknown(TableRows.of(rows), CALL_ROWS)
-    return rows
+        net.encoding.log_unknown(TableRows.of(ds.x), CALL_ROWS)
+    return ds.x, ds.exposures
 
 
 def _width_of_data(net) -> int:

@@ -204,7 +204,7 @@ def _selection_of(places: Places, schema: Schema) -> Selection:
     reads |= dict.fromkeys(places.ids, "text")
     exact = set(places.targets)
     for role, place in places.roles.items():
-        reads[place] = {"weight": "number", "group": "text", "time": None}[role]
+        reads[place] = ROLE_READS[role]
         if role != "group":
             exact.add(place)
     missing = schema.missing
@@ -265,6 +265,10 @@ def _class_names(schema: Schema, missing: frozenset[str]) -> frozenset[str]:
         gaps = (name for name in schema.classes if is_target_gap(name, missing))
         return frozenset(gaps)
     return frozenset({CLASS_NAME}.difference(split_names(schema.choices.missing)))
+
+
+# what the columns that say something of their row are read as
+ROLE_READS = {"weight": "number", "exposure": "number", "group": "text", "time": None}
 
 
 class _Inputs(NamedTuple):
@@ -597,6 +601,8 @@ def load_for(  # noqa: PLR0913 - settings by keyword
         ds = without_gaps(net, ds, "; --strict refuses them")
     if net.encoding is not None:
         net.encoding.log_unknown(TableRows.of(ds.x))
+    if labelled:
+        return ds.for_loss(net.loss)
     return ds
 
 

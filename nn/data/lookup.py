@@ -43,14 +43,15 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
         raise DataError(
             f"{source.path}: no input columns left, expected one or more; check --target and --drop"
         )
-    if schema.follows_model and not labelled:  # a prediction does not ask for them
-        has_weight = schema.weighs and "weight" in roles
-        roles = {"weight": roles["weight"]} if has_weight else {}
+    if schema.follows_model and not labelled:  # a prediction asks for no others
+        needed = {"exposure", *(["weight"] if schema.weighs else [])}
+        roles = {role: roles[role] for role in roles if role in needed}
     return Places(features, targets, ids, roles, _chosen(source, choices))
 
 
 def _roles(source: TableSource, schema: Schema) -> dict[str, int]:
-    """Return the columns of weights, groups and times. Raises UsageError."""
+    """Return the columns of weights, exposures, groups and times. Raises
+    UsageError."""
     roles = {}
     for role in ROW_ROLES:
         columns = _columns_of_role(source, role, schema)
@@ -223,11 +224,11 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
 
 
 def _columns_of_role(source: TableSource, flag: str, schema: Schema) -> list[int]:
-    """Return the columns of ids, weights, groups or times; a file that a model is used
-    on need not have them."""
+    """Return the columns of ids, weights, exposures, groups or times; a file that a
+    model is used on need not have them, but for exposures."""
     asked = getattr(schema.choices, flag)
     names = source.names
-    if not schema.follows_model or not names or asked in names:
+    if not schema.follows_model or not names or asked in names or flag == "exposure":
         return columns_asked_for(source, flag, asked)
     columns = []
     for word in split_names(asked):

@@ -23,7 +23,7 @@ from .column import (
     without_words,
     words_that_occur,
 )
-from .dataset import Places, all_weightless
+from .dataset import LEAST_EXPOSURE, Places, all_weightless
 from .fields import first_odd, place_of
 from .kinds import Kind, column_kind, way_of_numbers
 from .source import TableSource
@@ -175,8 +175,8 @@ def without_class_name(column: Column) -> Column:
 def role_values(
     source: TableSource, table: Table, places: Places
 ) -> dict[str, np.ndarray]:
-    """Return weights, groups and times of a table's rows, as a Dataset names them.
-    Raises DataError."""
+    """Return weights, exposures, groups and times of a table's rows, as a Dataset names
+    them. Raises DataError."""
     by_name = {}
     for role, place in places.roles.items():
         column = table.columns[place]
@@ -203,12 +203,16 @@ def _moments_of(source: TableSource, place: int, column: Column) -> Column:
 def _check_role(
     source: TableSource, table: Table, place: int, role: str, column: Column
 ) -> None:
-    """Raise DataError for a weight or time that is missing, and a weight below 0."""
+    """Raise DataError for a weight, exposure or time that is missing, a weight below 0
+    and an exposure that is not above it."""
     is_bad = np.isnan(column.values)
     expected = "a number or a date"
     if role == "weight":
         is_bad |= column.values < 0
         expected = "a finite number, 0 or above"
+    if role == "exposure":
+        is_bad |= column.values < LEAST_EXPOSURE
+        expected = "a finite number above 0"
     bad = np.flatnonzero(is_bad)
     if not len(bad):
         return

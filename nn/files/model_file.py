@@ -249,7 +249,7 @@ def _is_scaling(value) -> bool:
 
 
 _CHOICES = {  # what Choices.kept writes
-    **dict.fromkeys(("id", "weight", "group", "time"), is_choice),
+    **dict.fromkeys(("id", "weight", "exposure", "group", "time"), is_choice),
     **dict.fromkeys(("missing", "separator", "header"), is_string),
     "drop_duplicates": is_bool,
 }

@@ -18,7 +18,7 @@ from ..core.random import GlibcRandom
 from ..core.thresholds import tempered
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
-from ..data.given_rows import rows_of
+from ..data.given_rows import rows_and_exposures, times
 from ..data.records import check_left, network_bytes
 from ..data.row_reader import RowReader
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
@@ -600,13 +600,15 @@ class Network:
     def predict(self, x) -> np.ndarray:
         """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C,
         H, W), or for a table: a file, a data frame, whose columns are found by their
-        names; see prediction.predict."""
-        return prediction.predict(self, rows_of(self, x))
+        names; see prediction.predict. Rows of a table have their exposures."""
+        rows, exposures = rows_and_exposures(self, x)
+        return times(prediction.predict(self, rows), exposures)
 
     def deviation(self, x) -> np.ndarray:
         """Return the standard deviation of the members' outputs for rows as predict
         takes them: (rows, outputs)."""
-        return prediction.deviation(self, rows_of(self, x))
+        rows, exposures = rows_and_exposures(self, x)
+        return times(prediction.deviation(self, rows), exposures)
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Return class probabilities (rows, outputs) by the network's temperature."""

@@ -526,6 +526,14 @@ _FLAG_GROUPS = {
             **_TABLE_SETTING,
         ),
         Flag(
+            "exposure",
+            "Column of the time, area or number in which a row counts its target: outputs are multiplied by it "
+            "(poisson, gamma, tweedie).",
+            TEXT,
+            "COL",
+            **_TABLE_SETTING,
+        ),
+        Flag(
             "group",
             "Column of groups, which no split divides.",
             TEXT,

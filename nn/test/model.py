@@ -13,7 +13,7 @@ from ..core.conformal import known_at
 from ..core.metrics import decide
 from ..data.column import labels_of
 from ..data.dataset import Dataset
-from ..data.given_rows import rows_of
+from ..data.given_rows import rows_and_exposures, rows_of, times
 from ..data.loading import load_for
 from ..files.export.formats import export
 from ..nn import Network
@@ -96,9 +96,12 @@ class Model:
         predict returns values: at the level 0.9 nine of ten new rows lie in theirs.
         Raises UsageError for classes, for a level that the rows which judged the model
         cannot give, and where none judged it."""
-        outputs = self._sure_outputs("predict_interval", rows, level, True)
-        low, high = self.network.conformal.interval(outputs, level)
-        if outputs.shape[1] == 1:
+        self._check_sure("predict_interval", level, True)
+        net = self.network
+        inputs, exposures = rows_and_exposures(net, rows)
+        ends = net.conformal.interval(net.predict(inputs), level)
+        low, high = [times(end, exposures) for end in ends]
+        if net.outputs == 1:
             return low[:, 0], high[:, 0]
         return low, high
 
@@ -106,22 +109,21 @@ class Model:
         """Return the set of classes of each row, as predict returns classes: at the
         level 0.9 nine of ten new rows have their class in theirs. Raises UsageError as
         predict_interval does, and for a regression."""
-        outputs = self._sure_outputs("predict_set", rows, level, False)
+        self._check_sure("predict_set", level, False)
         net = self.network
         names: Sequence = range(max(2, net.outputs))
         if net.classes is not None:
             names = labels_of(net.classes, net.label_type)
-        return net.conformal.named(outputs, level, names)
+        return net.conformal.named(net.predict(rows), level, names)
 
-    def _sure_outputs(self, method: str, rows, level, of_values: bool) -> np.ndarray:
-        """Return the outputs for rows, once a level is checked, and whether the task is
-        one of values."""
+    def _check_sure(self, method: str, level, of_values: bool) -> None:
+        """Raise UsageError for a level that predictions do not have, and a task that is
+        not one of values."""
         net = self.network
         if (net.task == "regression") != of_values:
             other = "predict_set" if of_values else "predict_interval"
             raise UsageError(f"{method}: the task is {net.task}; use {other}")
         known_at(net.conformal, BY_NAME["level"].check(level))
-        return net.predict(rows)
 
     def test(self, data, **settings) -> dict:
         """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn

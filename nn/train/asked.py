@@ -13,6 +13,7 @@ from ..data.splits import most_folds, split_rows
 from ..ds import Dataset
 from ..files.model_file import SCORE_TYPE
 from ..nn import Network
+from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..utils import UsageError
 from .candidates import JAGGED, MANY_FOLDS, SHORTEST, image_share
@@ -127,6 +128,7 @@ def training_for(
     training of these layers and settings, or the further one of a model. of_network:
     settings of Network, as going_on.begun returns them."""
     init = of_network.get("init")
+    ds = ds.for_loss(of_network.get("loss") or TASKS[ds.task][1])
     if isinstance(init, Network):
         own = {name: settings[name] for name in settings if name != "networks"}
         return OneTraining(ds, init, {**own, "goes_on": True})

@@ -29,6 +29,7 @@ from ..data.dataset import (
 )
 from ..data.encoding import CALL_ROWS
 from ..data.frames import open_frame
+from ..data.given_rows import times
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..nn_aux import DTYPES
@@ -87,7 +88,7 @@ _NONE = {
     "positive",
 }
 _OF_CLASSES = {"class_weight", "threshold", "calibrate"}
-_OF_NUMBERS = {"clip"}
+_OF_NUMBERS = {"clip", "exposure"}
 QUICK = "quick"
 _QUICK_GIVES_WAY = ("activation", "epochs")  # to these too
 
@@ -397,22 +398,22 @@ class _NetworkEstimator(BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
-    def _outputs(self, X) -> np.ndarray:
-        """Return the network's outputs (rows, outputs) for these rows; a sparse matrix
-        is made dense by batches."""
+    def _outputs(self, X, level: float | None = None) -> np.ndarray:
+        """Return the network's outputs (rows, outputs) for these rows, or the ends of
+        their intervals of a level (2, rows, outputs); a sparse matrix is made dense by
+        batches."""
         check_is_fitted(self)
         with _value_errors():
             X = self._checked(X, reset=False)
             if not issparse(X):
-                return self.network_.predict(self._rows(X))
+                return self._predicted(X, level)
             count = max(1, _DENSE_VALUES // X.shape[1])
             batches = [
                 X[first : first + count].toarray()
                 for first in range(0, X.shape[0], count)
             ]
-            return np.concatenate(
-                [self.network_.predict(self._rows(batch)) for batch in batches]
-            )
+            each = [self._predicted(batch, level) for batch in batches]
+            return np.concatenate(each, axis=-2)
 
     def _known_at(self, level: float):
         """Return how sure predictions are. Raises UsageError for a level that they do
@@ -436,18 +437,21 @@ class _NetworkEstimator(BaseEstimator):
             )
         return X.astype(dtype).toarray()
 
-    def _rows(self, X) -> np.ndarray | TableRows:
-        """Return X as the network's data are read."""
+    def _predicted(self, X, level: float | None) -> np.ndarray:
+        """Return what _outputs does of rows that are read as the network's data."""
         schema = self.network_.schema
         schema = replace(
             schema,
             targets=[],
             choices=replace(schema.choices, strict=bool(self.strict)),
         )
-        rows = loading.load(X, schema, labelled=False).x
+        ds = loading.load(X, schema, labelled=False)
         if schema.encoding is not None:
-            schema.encoding.log_unknown(TableRows.of(rows), CALL_ROWS)
-        return rows
+            schema.encoding.log_unknown(TableRows.of(ds.x), CALL_ROWS)
+        outputs = self.network_.predict(ds.x)
+        if level is not None:
+            outputs = np.stack(self._known_at(level).interval(outputs, level))
+        return times(outputs, ds.exposures)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -580,7 +584,7 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
 
     The parameters, and how network, training and members are chosen, are those of
     NetworkClassifier, without those of classes; clip: keep predictions near the range
-    of the targets.
+    of the targets. exposure: the column of X by which outputs are multiplied.
 
     Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an
     epoch's mean loss each), figures_ (those of `nn --train --json`).
@@ -604,7 +608,8 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     def predict_interval(self, X, level: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the low and the high end of an interval of each prediction, each as
         predict returns values; see nn.Model.predict_interval."""
-        low, high = self._known_at(level).interval(self._outputs(X), level)
+        self._known_at(level)
+        low, high = self._outputs(X, level)
         if self._is_single:
             return low[:, 0], high[:, 0]
         return low, high

@@ -125,6 +125,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         ordered: str | list[str] | dict[str, Any] | None = ...,
         drop: str | list[str] | None = ...,
         drop_duplicates: bool | None = ...,
+        exposure: str | None = ...,
         missing: str | list[str] | None = ...,
         strict: bool | None = ...,
         number_embedding: str | None = ...,

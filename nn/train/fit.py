@@ -101,9 +101,16 @@ def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | No
 
 
 def training_data(data, target, described, of_load: dict, of_network: dict) -> Dataset:
-    """Read data for a training. target: as fit has it; described: what `parsed`
-    returns, which says how many columns are inputs; of_load, of_network: settings.
-    Raises UsageError where the layers do not fit the data."""
+    """Read data for a training, with targets as its loss learns them. target: as fit
+    has it; described: what `parsed` returns, which says how many columns are inputs;
+    of_load, of_network: settings. Raises UsageError where the layers do not fit the
+    data."""
+    ds = _loaded(data, target, described, of_load, of_network)
+    return ds.for_loss(of_network.get("loss") or TASKS[ds.task][1])
+
+
+def _loaded(data, target, described, of_load: dict, of_network: dict) -> Dataset:
+    """Read data for a training, as training_data does, with targets as they are."""
     init = of_network.get("init")
     if isinstance(init, Network):
         names_columns = target is None or _names_columns(data, target)

@@ -34,6 +34,7 @@ def fit(
     id: str | list[str] | None = ...,
     drop_duplicates: bool | None = ...,
     weight: str | None = ...,
+    exposure: str | None = ...,
     group: str | None = ...,
     time: str | None = ...,
     missing: str | list[str] | None = ...,

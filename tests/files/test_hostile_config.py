@@ -244,6 +244,7 @@ HOSTILE = {
         {"holdout": 1},
         {"folds": 0},
         {"table": {"other": 1}},
+        {"table": {"exposure": [3]}},
     ],
     "temperature": [None, 0, -1.0, "1", [1.0], True],
     "scaling": [

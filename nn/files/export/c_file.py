@@ -22,6 +22,7 @@ from .columns import (
     are_rounded,
     class_names,
     distinct,
+    exposure_name,
     input_kind,
     output_names,
     pixel_divisor,
@@ -99,6 +100,7 @@ class _File:
         self.constants = Constants(
             net.dtype, {"nn_slot": c_inputs.SLOT_TYPES[self.slot]}
         )
+        self.exposure = exposure_name(net)
         self.has = self._parts()
 
     def text(self) -> str:
@@ -164,6 +166,7 @@ class _File:
             ),
             "WAVES": any(column.waves for column in columns),
             "IMAGES": {kind for kind, _, _, _ in layers} & set(C_IMAGE_LAYERS),
+            "EXPOSURE": self.exposure is not None,
             "INTERVALS": isinstance(net.conformal, Intervals),
             "SETS": isinstance(net.conformal, ClassSets),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),
@@ -206,6 +209,7 @@ class _File:
             classes = 0
         else:
             classes = len(class_names(net))
+        inputs = self.inputs + (self.exposure is not None)
         (threshold,) = numbers(np.array([float(net.threshold)]))
         return "\n".join(
             [
@@ -213,7 +217,7 @@ class _File:
                 f"typedef {_CTYPES[net.value_dtype]} nn_output;",
                 f"typedef {self.slot} nn_slot;  /* a place among the values of a column */",
                 "",
-                f"enum {{ NN_INPUTS = {self.inputs}, NN_OUTPUTS = {net.outputs}, NN_CLASSES = {classes} }};",
+                f"enum {{ NN_INPUTS = {inputs}, NN_OUTPUTS = {net.outputs}, NN_CLASSES = {classes} }};",
                 "",
                 "#ifndef NN_THRESHOLD",
                 f"#define NN_THRESHOLD {threshold}  /* from which score on a row is of class 1 */",
@@ -346,6 +350,7 @@ class _File:
             "",
             f"Inputs, nn_real (a {_CTYPES[net.dtype]}); {gaps}:",
             *self._input_lines(),
+            *self._exposure_lines(),
             "",
             f"Outputs, nn_output (a {_CTYPES[net.value_dtype]}):",
             *self._output_lines(),
@@ -397,6 +402,15 @@ class _File:
                 f"  {place:{width}}  {comment(label)}: {kind}{self._own_way(place)}"
             )
         return lines
+
+    def _exposure_lines(self) -> list[str]:
+        if self.exposure is None:
+            return []
+        return [
+            f"  {self.inputs}, the last: {comment(self.exposure)}, by which outputs are multiplied, above 0; nn_interval "
+            "takes",
+            "  the outputs of a row where it is 1, and its ends are to be multiplied",
+        ]
 
     def _own_way(self, place: int) -> str:
         """Return how the table of training wrote the numbers or dates of a column, if

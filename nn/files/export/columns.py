@@ -46,6 +46,15 @@ def column_names(net) -> list[str]:
     ]
 
 
+def exposure_name(net) -> str | None:
+    """Return the name of the input that outputs are multiplied by; None where rows have
+    no exposure."""
+    name = net.config.get("table", {}).get("exposure")
+    if name is not None and name.lstrip("-").isdigit():
+        return "exposure"
+    return name
+
+
 def distinct(names: list[str] | None) -> list[str] | None:
     """Return the names if each column has its own, else None."""
     names = names or []

@@ -16,6 +16,7 @@
 #define HAS_WAVES 1
 #define HAS_IMAGES 1
 #define HAS_TEMPERATURE 1
+#define HAS_EXPOSURE 0                          /* the last input multiplies outputs */
 #define HAS_INTERVALS 0
 #define HAS_SETS 1
 #define HAS_SIGMOID 1

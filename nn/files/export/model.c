@@ -137,6 +137,9 @@ static const double MOST = HAS_FLOAT64 ? DBL_MAX : FLT_MAX;
 static const double MOST_OUTPUT = sizeof(nn_output) == sizeof(double) ? DBL_MAX : FLT_MAX;
 static const double TWO_PI = 2 * 3.14159265358979323846;
 
+/* without the exposure behind them */
+enum { FEATURES = NN_INPUTS - HAS_EXPOSURE };
+
 static double given_at(values row, int place)
 {
     if (row.are_doubles)
@@ -153,11 +156,13 @@ static double value_at(values row, int place)
 /* Returns the number of the first input that cannot be used, 0 if all can. */
 static int first_bad(values row)
 {
-    for (int place = 0; place < NN_INPUTS; place++) {
+    for (int place = 0; place < FEATURES; place++) {
         const double value = given_at(row, place);
         if (!(fabs(value) <= MOST) && !(HAS_GAPS && value != value))
             return place + 1;
     }
+    if (HAS_EXPOSURE && !(given_at(row, FEATURES) > 0 && given_at(row, FEATURES) <= MOST))
+        return NN_INPUTS;
     return 0;
 }
 
@@ -169,7 +174,7 @@ static nn_real scaled(double value, double shift, double scale)
 /* x = the numbers of a row */
 static void scale_row(const network *net, values row, nn_real *x)
 {
-    for (int i = 0; i < NN_INPUTS; i++) {
+    for (int i = 0; i < FEATURES; i++) {
         const double given = value_at(row, i), value = HAS_ROUNDING ? (nn_real)given : given;
         if (net->shift)
             x[i] = scaled(value, net->shift[i / PIXELS], net->scale[i / PIXELS]);
@@ -619,6 +624,8 @@ static int predict(values row, nn_output *out)
     if (bad)
         return bad;
     predict_by_all(row, out);
+    for (int k = 0; HAS_EXPOSURE && k < NN_OUTPUTS; k++)
+        out[k] = (nn_output)(out[k] * given_at(row, FEATURES));
     for (int k = 0; k < NN_OUTPUTS; k++)
         if (!(fabs(out[k]) <= MOST_OUTPUT))
             return -1;
@@ -789,7 +796,7 @@ static int code_of(const vocabulary *v, const char *word, size_t length)
 
 int nn_code(int column, const char *word)
 {
-    if (!HAS_WORDS || column < 0 || column >= NN_INPUTS || !vocabularies[column].words)
+    if (!HAS_WORDS || column < 0 || column >= FEATURES || !vocabularies[column].words)
         return -1;
     return code_of(&vocabularies[column], word, strlen(word));
 }

@@ -14,7 +14,15 @@ import numpy as np
 from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
 from ...utils import UsageError, atomic_file
-from .columns import class_names, column_names, input_kind, pixel_divisor, shares, units
+from .columns import (
+    class_names,
+    column_names,
+    exposure_name,
+    input_kind,
+    pixel_divisor,
+    shares,
+    units,
+)
 from .onnx_graph import Graph, onnx_package
 from .onnx_inputs import (
     FEATURES,
@@ -93,7 +101,8 @@ def onnx_model(net, level: float | None = None):
     """Return the ModelProto of a network.
 
     Inputs: of a table of plain numbers, whatever the network makes of them, and of
-    images `features`, else one for each column, (rows, 1), by its name.
+    images `features`, else one for each column, (rows, 1), by its name; beside them
+    the exposure, by which outputs are multiplied.
     Outputs: `label` and `probabilities` (rows, classes), or `values` (rows, targets).
     With a level `set` (rows, classes) too, or `low` and `high` (rows, targets).
     """
@@ -113,11 +122,12 @@ def onnx_model(net, level: float | None = None):
     if level is not None:
         sureness = sureness_of(graph, net, out, level)
     if net.task == "regression":
-        graph.output(inputs.free(VALUES_NODE), out, net.value_dtype, (net.outputs,))
+        values = inputs.exposed(out, net.value_dtype)
+        graph.output(inputs.free(VALUES_NODE), values, net.value_dtype, (net.outputs,))
     else:
         _add_classes(graph, net, out, inputs)
-    for name, *facts in sureness:
-        graph.output(inputs.free(name), *facts)
+    for name, value, dtype, shape in sureness:
+        graph.output(inputs.free(name), inputs.exposed(value, dtype), dtype, shape)
     return graph.model(
         __version__, {name: json.dumps(getattr(net, name)) for name in _ONNX_FACTS}
     )
@@ -139,6 +149,9 @@ class _Inputs:
         if net.encoding is not None:
             reads = [input_kind(encoder) for encoder in net.encoding.encoders]
         self._reads = reads
+        self._exposure = exposure_name(net)
+        if self._exposure is not None:
+            self._exposure = graph.input(self._exposure, np.float64, (1,))
         if set(reads) == {"number"}:
             self._names = [FEATURES]
             self._columns = None
@@ -195,9 +208,17 @@ class _Inputs:
     def words(self, members: list[Member]) -> Words:
         return Words(self._graph, self._columns, members, self._missing)
 
+    def exposed(self, outputs: str, dtype) -> str:
+        """Return outputs (rows, outputs) of a type times the exposures of the rows."""
+        if self._exposure is None:
+            return outputs
+        outputs = self._graph.cast(outputs, np.float64)
+        product = self._graph.add("Mul", outputs, self._exposure)
+        return self._graph.cast(product, dtype)
+
     def free(self, name: str) -> str:
         """Return a name for an output that no input has."""
-        while name in self._names:
+        while name in (*self._names, self._exposure):
             name += "_"
         return name
 
