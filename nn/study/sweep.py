@@ -40,7 +40,7 @@ import numpy as np
 from .. import __version__
 from ..data.loading import split_of_model
 from ..data.source import relative_to
-from ..ds import load
+from ..ds import Dataset, load
 from ..layers import parse
 from ..nn import Network
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of
@@ -98,7 +98,16 @@ DATA_KEYS = (  # datasets/README.md says what they mean
     "wanted",
     "horizon",
     "test_share",
+    "test_from",
+    "columns",
+    "location",
+    "day",
+    "index",
+    "change",
+    "lags",
+    "sun",
 )
+FORECAST_KEYS = ("horizon", "test_share", "change", "lags", "sun")  # solar.forecast's
 
 DATA_SOURCES = ("path", "series", "clouds", "images")  # of which `data` names one
 SOURCE_NAMES = enumerated(DATA_SOURCES, "and")
@@ -461,14 +470,36 @@ def load_data(data: dict, folder: Path):
         return ds, load(relative_to(folder, data["test"]), target=target)
     if "images" in data:
         return _made(images.images, data, "images")
+    try:
+        return _forecast(_series(data, folder), data)
+    except (TypeError, ValueError) as error:  # a value that is none of its key's
+        raise UsageError(f"data: {error}") from error
+
+
+def _series(data: dict, folder: Path) -> solar.Series:
+    """Return the series, synthetic or measured, of a plan's `data`."""
     if "clouds" in data:
         series = _made(solar.clouds, data, "clouds")
     else:
         stations = data.get("stations")
         series = solar.read_series(
-            str(folder / data["series"]), stations and str(folder / stations)
+            str(folder / data["series"]),
+            stations and str(folder / stations),
+            data.get("columns"),
+            data.get("location"),
         )
-    options = {key: data[key] for key in ("horizon", "test_share") if key in data}
+    if data.get("day"):
+        series = series.by_day()
+    if data.get("index"):
+        series = series.index()
+    return series
+
+
+def _forecast(series: solar.Series, data: dict) -> tuple[Dataset, Dataset | None]:
+    """Return the data of a forecast as a plan's `data` wants it."""
+    options = {key: data[key] for key in FORECAST_KEYS if key in data}
+    if "test_from" in data:
+        options["test_from"] = solar.seconds_of(data["test_from"])
     form = data.get("form", "table")
     return solar.forecast(series, form, data.get("wanted"), **options)
 

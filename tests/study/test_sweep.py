@@ -21,7 +21,7 @@ from support.sweeps import measure_briefly, start_sweep
 import nn
 from nn.data.splits import split_rows
 from nn.layers import parse
-from nn.study import sweep
+from nn.study import solar, sweep
 from nn.study.results import RESULT_COLUMNS
 from nn.utils import claim
 
@@ -556,3 +556,40 @@ def test_errors_are_of_the_rows_held_out_and_the_table_has_the_accuracy_of_class
     )
     lines = capsys.readouterr().out.splitlines()[1:3]
     assert [line.split()[-1] for line in lines] == ["0.9877", "1.25"]
+
+
+def test_a_plan_has_the_settings_of_a_measured_series_that_solar_py_has(folder):
+    minutes = np.arange(600)
+    moments = np.datetime64("2016-06-30T19:00") + minutes.astype("timedelta64[m]")
+    sky = np.sin(np.pi * minutes / 600)
+    lines = [
+        f"{moment},{400 * share:.1f},{9 * share:.1f}"
+        for moment, share in zip(moments, sky, strict=True)
+    ]
+    (folder / "sky.csv").write_text("time,GHI,wind\n" + "\n".join(lines) + "\n")
+    data = {
+        "series": "sky.csv",
+        "columns": ["GHI"],
+        "location": [0, 180],  # it is noon at midnight UTC
+        "index": True,
+        "change": True,
+        "lags": [60, 300],
+        "sun": True,
+        "horizon": 120,
+        "test_from": "2016-07-01",
+    }
+    ds, test_ds = sweep.load_data(data, folder)
+    assert ds.columns == ["GHI", "GHI_60s_ago", "GHI_300s_ago", "clear_sky"]
+    assert ds.targets == ["GHI_change_in_120s"]
+    place = solar.clear_sky_of(np.array([1467331200.0]), 0, 180)[0]
+    assert test_ds.x[0, 3] == pytest.approx(place, rel=1e-5), "midnight is the first"
+    value = 400 * sky[300] / place
+    assert test_ds.x[0, 0] == pytest.approx(value, rel=1e-3), "a share of a clear sky"
+    later = solar.clear_sky_of(np.array([1467331320.0]), 0, 180)[0]
+    change = 400 * sky[302] / later - value
+    assert test_ds.y[0, 0] == pytest.approx(change, abs=2e-3)
+    by_day, _ = sweep.load_data({**data, "index": False, "day": True}, folder)
+    assert by_day.x[-1, 0] > 100, "W/m2 again"
+    for key, value in {"location": "Oslo", "lags": 60, "test_from": "July"}.items():
+        with pytest.raises(nn.NnError, match="data: "):
+            sweep.load_data({**data, key: value}, folder)
