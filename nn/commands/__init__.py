@@ -1,7 +1,7 @@
 """The commands of `nn`: one function for each mode.
 
-    train.py        --train: load, choose or train, write the model; what a signal
-                    leaves behind
+    train.py        --train: load, choose or train, write the model
+    stopped.py      a training that a signal ends: what is kept, the exit code
     use.py          --test, --predict, --compare, --explain, --info, --export: uses of a
                     model
     drift.py        --drift

@@ -1,10 +1,8 @@
-"""--train: read the data, train, write the model; files that a signal leaves behind."""
+"""--train: read the data, train, write the model."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -26,14 +24,11 @@ from ..utils import (
     interruption,
     is_stream,
     plural,
-    release_locks,
     say,
     sole_writer,
 )
-from .common import part_of, print_json
-
-# EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
-RUN_AGAIN = 75
+from .common import print_json
+from .stopped import signal_code, signals_to, stopped_error, unfinished
 
 
 def train_command(flags) -> None:
@@ -45,7 +40,7 @@ def train_command(flags) -> None:
     layers = parsed(flags.layers, keywords(flags, "network"))
     stop = StopRequest()
     try:
-        with _signals_to(stop), _sole_writer_of(flags):
+        with signals_to(stop), _sole_writer_of(flags):
             net, ds, result, finish, lost = _trained(flags, layers, effort, stop)
             if cluster.current().rank == 0 and flags.model is not None:
                 net.export(flags.model)
@@ -53,7 +48,9 @@ def train_command(flags) -> None:
     except (KeyboardInterrupt, Interrupted, RuntimeError) as error:
         if stop.signum is None or interruption(error) is None:
             raise
-        raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
+        raise stopped_error(
+            flags, Stopped(stop.signum), "training had not begun"
+        ) from None
     with _kept_in(lost):
         if flags.output and "validated" in result:
             raise OutputError(
@@ -194,7 +191,7 @@ def _complete_choice(flags, chosen, result: dict, lost: list[NnError]) -> None:
     if chosen.stopped is not None:
         candidates = plural(result["tried"], "candidate")
         message = f"{chosen.stopped}: chosen from the {candidates} that had ended"
-        lost.append(NnError(message, _signal_code(chosen.stopped.signum)))
+        lost.append(NnError(message, signal_code(chosen.stopped.signum)))
 
 
 def _trained(flags, layers, effort: str | None, stop: StopRequest):
@@ -251,7 +248,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     try:
         net, result = training.run(train_on, callback=callback, checkpoint=checkpoint)
     except Stopped as stopped:
-        raise _unfinished(flags, training.net, checkpoint, stopped) from stopped
+        raise unfinished(flags, training.net, checkpoint, stopped) from stopped
     if is_chosen:
         _complete_choice(flags, training, result, lost)
     finish = partial(
@@ -267,76 +264,3 @@ def _check_text_model(flags, ds, net) -> None:
     if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
         check_plain(flags.model, ds, flags.number_embedding)
-
-
-def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:
-    """Keep the network beside the model, where the state is not in the checkpoint;
-    returns the error to end with."""
-    kept = f"the state is saved in {flags.checkpoint}, continue with --resume auto"
-    lost = checkpoint.failure
-    if (flags.checkpoint is None or lost) and cluster.current().rank == 0:
-        if flags.model is None:
-            kept = "nothing is kept"
-        else:
-            kept = _keep_part(net, flags.model)
-    cluster.current().gather(None)  # nobody leaves while rank 0 writes
-    if lost:
-        return OutputError(f"{stopped}: {lost}; {kept}")
-    return _stopped(flags, stopped, kept)
-
-
-@contextlib.contextmanager
-def _signals_to(stop) -> Iterator[None]:
-    """Let the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 ask `stop`, and a second one end
-    the process at once."""
-
-    def handle(signum, _frame):
-        if stop.signum is not None:
-            console.show_cursor()
-            release_locks()
-            os._exit(_signal_code(signum))
-        stop.request(signum)
-        # nobody looks at it while the data is read, and nothing is lost by leaving
-        if not stop.answered:
-            # KeyboardInterrupt may end `python -m nn` by SIGINT, although it is caught
-            raise Interrupted(signum)
-
-    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
-    # the caller may not want them
-    heard = [s for s in signals if signal.getsignal(s) is not signal.SIG_IGN]
-    previous = {s: signal.signal(s, handle) for s in heard}
-    try:
-        yield
-    finally:
-        for signum, handler in previous.items():
-            signal.signal(signum, handler)
-
-
-def _signal_code(signum: int) -> int:
-    """Return 130 for Ctrl-C, 143 for the signals of a scheduler or of a terminal that
-    is closed."""
-    return 128 + (signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM)
-
-
-def _keep_part(net, model: str) -> str:
-    """Write the unfinished network beside the model; returns a remark on where it
-    is."""
-    part = part_of(model)
-    try:
-        net.export(part)
-        return f"the unfinished network is in {part}"
-    except NnError as error:
-        return f"the unfinished network is lost ({error})"
-
-
-def _stopped(flags, stopped: Stopped, kept: str) -> NnError:
-    """Return the error to end with after a signal. kept: where the state or the network
-    was saved."""
-    model = ""
-    if flags.model is not None:
-        model = f", {flags.model} {'is unchanged' if os.path.exists(flags.model) else 'was not written'}"
-    runs_again = flags.checkpoint is not None and stopped.signum != signal.SIGINT
-    return NnError(
-        f"{stopped}: {kept}{model}",
-        RUN_AGAIN if runs_again else _signal_code(stopped.signum),
-    )

@@ -19,7 +19,7 @@ from ..test.learned import learned_by_rows
 from ..test.out_of_fold import figures_out_of_fold, with_figures
 from .candidates import SOLVED_LOG_LOSS, STILL_LEARNING, Candidate
 from .combine import decided_by_folds
-from .decision import add_conformal, decide_by, rows_judged
+from .decision import decide_by, rows_judged
 from .effort_plan import EffortPlan
 from .options import LOSS, Monitor
 from .run import mean_losses
@@ -225,13 +225,10 @@ class Chosen:
     def _judged_by_share(self, net: Network) -> dict:
         """Decide by the validation rows; return what is told of it."""
         ds = self._judging
-        known = rows_judged(net, self._ds, self._validation_rows)
-        decision = decide_by(
-            net, self._plan.decided(net), known.truth, known.scores, known.weights
-        )
-        add_conformal(decision, net, known)
+        judged = rows_judged(net, self._ds, self._validation_rows)
+        decision = decide_by(net, self._plan.decided(net), judged, are_unknown=True)
         net.facts = replace(net.facts, **decision.facts)
-        scores = net.calibrated(known.scores)
+        scores = net.calibrated(judged.scores)
         figures = figures_of(net, ds, scores, intervals=QUICK)
         net.facts = replace(net.facts, judged=judged_fact(figures, "validation"))
         return {

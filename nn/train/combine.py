@@ -16,7 +16,6 @@ from ..nn.crossed import Crossed
 from ..nn.model import target_of
 from ..nn.prediction import in_units
 from ..nn_aux import TASKS
-from ..settings.flags import DEFAULTS
 from ..test import remarks
 from ..test.learned import known_in_time, learned, learned_by_rows
 from ..test.out_of_fold import figures_by_fold, out_of_fold, summary
@@ -126,9 +125,6 @@ class Combined:
         know."""
         options = self._plan.options
         alive = self._run.alive()
-        threshold = options.threshold
-        if isinstance(threshold, str):
-            threshold = DEFAULTS["threshold"]
         if all(member.unknown is not None for member in alive):
             scores = [member.unknown.scores for member in alive]
             unknown = alive[0].unknown
@@ -140,7 +136,7 @@ class Combined:
             self.net.task,
             options.monitored,
             *unknown,
-            threshold=threshold,
+            threshold=options.first_threshold,
             loss=self.net.loss,
         )
         chosen = {}

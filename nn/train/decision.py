@@ -70,23 +70,18 @@ class Decision(NamedTuple):
 
 
 def decide_by(
-    net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None
+    net: Network, options: Options, judged: JudgedRows, are_unknown: bool = False
 ) -> Decision:
-    """Find temperature and threshold as the options ask.
+    """Find temperature and threshold as the options ask; with rows that the network
+    does not know also how sure its predictions are.
 
-    truth (rows,), scores (rows, outputs) of the network's dtype, not calibrated,
-    weights (rows,) or None: see JudgedRows. Raises NnError for scores that are not
-    finite, and what best_threshold raises.
+    judged: scores of the network's dtype, not calibrated. Raises NnError for scores
+    that are not finite, and what best_threshold raises.
     """
     decision = Decision({}, {})
-    if not is_decided_later(options):
-        return decision
-    bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
-    if bad:
-        raise NnError(
-            f"the network's output is not finite for {bad} of the {len(scores)} rows that decide about it: "
-            "train it again with a smaller --learning_rate or with --scaling standardization"
-        )
+    truth, scores, weights, groups = judged
+    if is_decided_later(options):
+        _check_finite(scores)
     if options.calibrate != DEFAULTS["calibrate"]:
         temperature = best_temperature(truth, scores, weights)
         after = tempered(scores, temperature)
@@ -101,7 +96,21 @@ def decide_by(
         threshold = best_threshold(options.threshold, truth, scores[:, 0], weights)
         decision.facts["threshold"] = threshold
         decision.figures["threshold"] = threshold
+    if are_unknown:
+        decision.facts["conformal"] = conformal_of(
+            net, truth, scores, weights, groups, bounds_of(net)
+        )
     return decision
+
+
+def _check_finite(scores: np.ndarray) -> None:
+    """Raise NnError for scores by which nothing can be decided."""
+    bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
+    if bad:
+        raise NnError(
+            f"the network's output is not finite for {bad} of the {len(scores)} rows that decide about it: "
+            "train it again with a smaller --learning_rate or with --scaling standardization"
+        )
 
 
 def decide_crossed(
@@ -110,37 +119,37 @@ def decide_crossed(
     """Do what decide_by does, by the scores of all rows that folds judge; among the
     facts are these, `crossed`, with the temperature and the threshold that each fold is
     judged by: those that the rows of the others tell."""
-    truth = rows.y
-    weights = rows.weights
-    decision = decide_by(net, options, truth, crossed.scores, weights)
+    judged = JudgedRows(rows.y, crossed.scores, rows.weights, rows.groups)
+    truth, scores, weights, groups = judged
+    decision = decide_by(net, options, judged)
     calibration = decision.figures.get("calibration")
     threshold = decision.facts.get("threshold", net.threshold)
     folds = len(crossed.thresholds)
     temperatures = [1.0] * folds
     if calibration:
         temperatures = temperatures_by_others(
-            truth, crossed.scores, crossed.of_row, folds, weights
+            truth, scores, crossed.of_row, folds, weights
         )
     thresholds = [threshold] * folds
     if isinstance(options.threshold, str):
         thresholds = thresholds_by_others(
             options.threshold,
             truth,
-            crossed.scores,
+            scores,
             crossed.of_row,
             temperatures,
             threshold,
             weights,
         )
     crossed = replace(crossed, temperatures=temperatures, thresholds=thresholds)
+    calibrated = crossed.calibrated
     decision.facts["crossed"] = crossed
     decision.facts["conformal"] = conformal_of(
-        net, truth, crossed.calibrated, weights, rows.groups, bounds_of(net)
+        net, truth, calibrated, weights, groups, bounds_of(net)
     )
     if calibration:
         for name in ("log_loss", "brier"):
-            after = metric(name, net.task, truth, crossed.calibrated, weights)
-            calibration[name][1] = after
+            calibration[name][1] = metric(name, net.task, truth, calibrated, weights)
     return decision
 
 
@@ -158,26 +167,14 @@ def decide_by_members(net: Network, options: Options, members: Mapping) -> Decis
     if not is_validated and not is_decided_later(options):
         return Decision({}, {})
     if refitted:
-        each = [member.unknown for member in refitted]
-        scores = [one.scores for one in each]
-        mean = mean_of(scores, [*refitted.values()]).astype(scores[0].dtype)
-        known = each[0]._replace(scores=mean)
+        judgements = [member.unknown for member in refitted]
+        scores = [judgement.scores for judgement in judgements]
+        mean = mean_of(scores, [*refitted.values()])
+        judged = judgements[0]._replace(scores=mean.astype(scores[0].dtype))
     else:
-        known = rows_judged(net, *rows.decisive())
-    decision = decide_by(net, options, known.truth, known.scores, known.weights)
-    if is_validated and not any(member.trial.knows_judging for member in members):
-        add_conformal(decision, net, known)
-    return decision
-
-
-def add_conformal(decision: Decision, net: Network, known: JudgedRows) -> None:
-    """Add to the facts of a decision how sure predictions are, by rows that judge it:
-    their scores by the temperature that is decided."""
-    temperature = decision.facts.get("temperature", 1.0)
-    scores = tempered(known.scores, temperature)
-    decision.facts["conformal"] = conformal_of(
-        net, *known._replace(scores=scores), bounds_of(net)
-    )
+        judged = rows_judged(net, *rows.decisive())
+    knows_judging = any(member.trial.knows_judging for member in members)
+    return decide_by(net, options, judged, is_validated and not knows_judging)
 
 
 def rules_in(settings: dict) -> dict:

@@ -20,7 +20,6 @@ from ..data.far_values import far_field
 from ..data.prepared import Prepared, refuse_gaps
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
 from ..nn.prediction import predict
-from ..settings.flags import DEFAULTS
 from ..test.learned import Baseline
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .common_epoch import FoldEpochs
@@ -461,20 +460,16 @@ class Member:
         """Return the monitored metric of the engine's outputs for the rows that judge,
         nan where it is undefined."""
         net = self.net
-        threshold = self.options.threshold
         ds, rows, *_ = self.rows.judging
         if net.task == "regression" and net.target_scaling is not None:
             scores = net.target_scaling.inverse(scores)
-        # a rule finds it later
-        if isinstance(threshold, str):
-            threshold = DEFAULTS["threshold"]
         value = metric(
             self.monitor.name,
             net.task,
             ds.y[rows],
             scores,
             at_rows(ds.weights, rows),
-            threshold=threshold,
+            threshold=self.options.first_threshold,
         )
         if value is None:
             return math.nan

@@ -133,13 +133,17 @@ class Options(
         return EpochSettings(batch=self.batch_number, rates=rates, seed=seed, **named)
 
     @property
+    def first_threshold(self) -> float:
+        """Return the threshold of class 1, until a rule has found another one."""
+        if isinstance(self.threshold, str):
+            return DEFAULTS["threshold"]
+        return self.threshold
+
+    @property
     def facts(self) -> dict:
         """Return what a model keeps of them beside its settings, by the names of
         nn.facts.Facts: what a rule or a calibration finds comes later."""
-        threshold = self.threshold
-        if isinstance(threshold, str):
-            threshold = DEFAULTS["threshold"]
-        return {"threshold": threshold, "temperature": 1.0}
+        return {"threshold": self.first_threshold, "temperature": 1.0}
 
     def config(self) -> dict:
         """Return the settings as files keep them: those that came later only where they

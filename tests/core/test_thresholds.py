@@ -16,7 +16,7 @@ from nn.core.metrics import confusion_counts, decide, metric, precision, recall
 from nn.core.thresholds import best_temperature, best_threshold, logits_of, tempered
 from nn.nn_aux import THRESHOLD_RULES
 from nn.settings.values import threshold_rules
-from nn.train.decision import decide_by, rows_judged
+from nn.train.decision import JudgedRows, decide_by, rows_judged
 from nn.train.options import options_of
 from nn.utils import DataError, NnError, UsageError
 
@@ -129,7 +129,7 @@ def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
     scores = np.array([[0.1], [0.2], [value], [0.4]], np.float32)
     options = options_of(net, ds, rule)
     with pytest.raises(NnError, match="not finite for 1 of the 4 rows"):
-        decide_by(net, options, ds.y, scores)
+        decide_by(net, options, JudgedRows(ds.y, scores, None, None))
     assert net.threshold == 0.5
     assert net.temperature == 1
 
@@ -410,7 +410,7 @@ def calibrated_network(data, layers, **settings):
     rows = nn.ds.split_rows(data, 0.5, 0, 0).holdout
     given = {"holdout": 0.5, "calibrate": "temperature"} | settings
     options = options_of(net, data, given)
-    decision = decide_by(net, options, *rows_judged(net, data, rows)[:3])
+    decision = decide_by(net, options, rows_judged(net, data, rows))
     net.facts = replace(net.facts, **decision.facts)
     return net, decision.figures, rows
 

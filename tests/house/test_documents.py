@@ -27,7 +27,7 @@ from support.command_line import ONE, REPOSITORY, environment, succeed
 
 from nn import nn_aux
 from nn.commands.drift import DRIFTED
-from nn.commands.train import RUN_AGAIN
+from nn.commands.stopped import RUN_AGAIN
 from nn.commands.use import CANNOT_TELL, WORSE
 from nn.files import model_file
 from nn.layers import LAYER_KINDS
