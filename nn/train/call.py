@@ -104,16 +104,15 @@ def train(
     checkpoint = Checkpoint.of(checkpoint, **of_checkpoint)
     callbacks = _callbacks(callback)
     plan = _plan(net, ds, of_training, several, rows, goes_on)
-    is_one = plan.flag is None
     # several begin anew
     before = None
-    if is_one or goes_on:
+    if plan.is_alone or goes_on:
         before = net.row_hashes
     stop = stop or StopRequest()
     try:
         [result] = run_plan(plan, callbacks, stop, checkpoint, validation_rows)
     except Stopped:
-        if is_one:  # what it has learned may be written
+        if plan.is_alone:  # what it has learned may be written
             remember(plan, net, before)
         raise
     # what is trained here is no candidate of a choice, which keeps its own
@@ -192,7 +191,7 @@ def _devices_of(plan: Plan) -> Iterator[tuple | None]:
     """Let each of several networks compute alone, of whatever ranks and devices share
     them out; yields those, as Network.apart does. None for one network, whose batches
     they share."""
-    if plan.flag is None:
+    if plan.is_alone:
         yield None
         return
     with plan.net.apart() as (ranks, devices):
@@ -213,7 +212,7 @@ def _trained_each(run: Run) -> list[dict]:
     for member in run.members:
         check_decision(member.net, member.options, member.rows.is_validated)
     configs = [member.net.config for member in run.members]
-    is_alone = run.plan.flag is None
+    is_alone = run.plan.is_alone
     if is_alone:
         run.resume(configs[0])
     else:

@@ -165,16 +165,12 @@ class _NetworkEstimator(BaseEstimator):
 
     # ---- training, rows of which there are more
 
+    @without_remarks()  # an epoch may have learned nothing yet
     def _part(self, X, y, sample_weight):
         """Train for one epoch on some of the rows: with the first of them a network
         whose scaling and encoding are by these, then that network; returns the
         estimator."""
         self._need(y)
-        with without_remarks():  # an epoch may have learned nothing yet
-            return self._part_trained(X, y, sample_weight)
-
-    def _part_trained(self, X, y, sample_weight):
-        """Train on a part, without a remark."""
         if hasattr(self, "network_"):
             config = self.network_.members[0].config
             rate = {"learning_rate": config["learning_rate"]}

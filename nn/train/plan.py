@@ -97,6 +97,12 @@ class Plan:
     variation: Variation | None = None
 
     @property
+    def is_alone(self) -> bool:
+        """Return whether there is one network, whose batches ranks and GPUs may
+        share."""
+        return self.flag is None
+
+    @property
     def is_combined(self) -> bool:
         """Return whether the trainings make one network of several."""
         return self.flag not in (None, LISTED)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -74,7 +75,6 @@ class Run:
             self.engines = Engines(
                 net, own, self.devices, self.members[0].options.batch_number
             )
-        self._is_apart = apart is not None
         # what the networks stop for
         if self.ranks.size == 1:
             self._agreed = stop
@@ -109,11 +109,11 @@ class Run:
         """Load the rows and make the first epoch ready. Raises as train does."""
         for number, member in enumerate(self.members):
             engine = self.engine
-            if self._is_apart:
+            if self.engines:
                 own = self.engines.get(number)
                 engine = self.ranks.engine_of(number, engine, own)
                 engine.set("parameters", member.net.vector)
-            member.begin(engine, self._rows_of, self._agreed, not self._is_apart)
+            member.begin(engine, self._rows_of, self._agreed, self.plan.is_alone)
 
     def _engine_of(self, net: Network) -> Engine:
         """Return what loads the rows that networks share, for all devices."""
@@ -415,19 +415,13 @@ class Run:
         first = self._told[refit]
         if done <= first:
             return False, done
-        epochs = self.epochs
-        if refit:
-            losses = None
-        else:
-            losses = self.losses(first)
         if refit:
             epochs = max(member.last_epoch() for member in members)
-            losses = {
-                "loss": means_by_epoch(
-                    [member.at.losses[first:] for member in members]
-                ),
-                "val_loss": None,
-            }
+            lists = [member.at.losses[first:] for member in members]
+            losses = {"loss": means_by_epoch(lists), "val_loss": None}
+        else:
+            epochs = self.epochs
+            losses = self.losses(first)
         for new, number in enumerate(range(first, done)):
             there = [
                 (seconds[number], member.batches)
@@ -439,8 +433,7 @@ class Run:
             if "val_metric" in losses:
                 value = losses["val_metric"][new]
                 is_best = len(self.members) == 1 and self.members[0].is_best
-                monitors = [member.monitor for member in members if member.monitor]
-                name = monitors[0].name
+                name = next(m.monitor.name for m in members if m.monitor)
                 self.callback.judged(
                     number + 1, name, math.nan if value is None else value, is_best
                 )
@@ -492,13 +485,11 @@ class Run:
 
     def threads(self) -> int:
         threads = self.members[0].threads
+        if self.plan.is_alone:
+            return threads
         batch = self.members[0].options.batch_number
-        if self._is_apart:
-            return min(
-                self.engine.threads,
-                max(len(self.members), self.engine.threads_for(batch)),
-            )
-        return threads
+        at_once = max(len(self.members), self.engine.threads_for(batch))
+        return min(self.engine.threads, at_once)
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
@@ -617,19 +608,14 @@ def means_by_epoch(
     if len(lists) == 1:
         return list(lists[0])
     means: list[float | None] = []
-    both = list(zip(lists, weights or [1.0] * len(lists), strict=True))
-    for epoch in range(max(map(len, lists))):
-        there = [
-            (own[epoch], weight)
-            for own, weight in both
-            if len(own) > epoch and own[epoch] is not None
-        ]
-        if there:
-            values, counts = zip(*there, strict=True)
-        else:
-            values = ()
-            counts = ()
-        means.append(float(np.average(values, weights=counts)) if there else None)
+    for values in zip_longest(*lists):
+        pairs = zip(values, weights or [1.0] * len(lists), strict=True)
+        defined = [pair for pair in pairs if pair[0] is not None]
+        mean = None
+        if defined:
+            numbers, counts = zip(*defined, strict=True)
+            mean = float(np.average(numbers, weights=counts))
+        means.append(mean)
     return means
 
 

@@ -23,4 +23,6 @@ def test_the_layers_of_an_entry_are_timed_where_the_plan_asks(gpu, backend, tmp_
         assert times[0] > 0
     figures = [[row[key] for key in ("loss", "accuracy")] for row in rows.values()]
     assert figures[0] == figures[1], "measured before more batches are trained"
-    assert rows[True]["setup_s"] > 0  # kernels may be at hand: cached by the entry before
+    assert (
+        rows[True]["setup_s"] > 0
+    )  # kernels may be at hand: cached by the entry before
