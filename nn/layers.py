@@ -31,6 +31,7 @@ from .utils import UsageError
 Shape = tuple[int, int, int]
 
 HIDDEN = "60,10"  # hidden layers where no layers are given
+DROPOUT_DECIMALS = 3  # of a rate that --vary draws
 LARGEST = 2**31 - 1  # of one layer's values and of one side: what the core counts in
 MOST_PARAMETERS = 2**40
 # the core keeps a few hundred bytes of each on the stacks of its threads
@@ -329,6 +330,55 @@ def completed(spec: str | None, row_shape: Sequence[int], outputs: int | None) -
 def begins_auto(spec: str) -> bool:
     """Return whether the inputs of a specification are those of the data."""
     return spec.split(",")[0].strip() == "auto"
+
+
+def layers_with(layers: str, settings: dict) -> str:
+    """Return --layers with the hidden layers and the dropout of drawn settings; as they
+    are without any.
+
+    hidden: in the place of the dense layers, and of dropout among them, before the last
+    layer. dropout: the rate of all dropout layers; a network without any gets one
+    behind each dense layer before the last.
+    """
+    items = [item.strip() for item in layers.split(",")]
+    if "hidden" in settings:
+        items = _with_hidden(items, settings["hidden"].split("-"))
+    if "dropout" in settings:
+        items = _with_dropout(
+            items, f"dropout{round(settings['dropout'], DROPOUT_DECIMALS)}"
+        )
+    return ",".join(items)
+
+
+def _with_hidden(items: list[str], hidden: list[str]) -> list[str]:
+    first = len(items) - 1
+    while first > 1 and (
+        items[first - 1].partition(":")[0].isdigit() or _is_dropout(items[first - 1])
+    ):
+        first -= 1
+    dropout = [item for item in items[first:-1] if _is_dropout(item)][:1]
+    return [
+        *items[:first],
+        *(item for size in hidden for item in (size, *dropout)),
+        items[-1],
+    ]
+
+
+def _with_dropout(items: list[str], dropout: str) -> list[str]:
+    if any(map(_is_dropout, items)):
+        return [dropout if _is_dropout(item) else item for item in items]
+    last = len(items) - 1
+    kept = []
+    for place, item in enumerate(items):
+        kept.append(item)
+        is_hidden = 0 < place < last
+        if is_hidden and item.partition(":")[0].isdigit():
+            kept.append(dropout)
+    return kept
+
+
+def _is_dropout(item: str) -> bool:
+    return item.startswith("dropout")
 
 
 def describe(layers: Iterable[Layer]) -> list[dict]:

@@ -32,6 +32,7 @@ from ..utils import (
     UsageError,
     alone_in,
     atomic_file,
+    available_memory,
     cut_line,
     cut_name,
     give_back_memory,
@@ -457,6 +458,24 @@ def check_room_for_rows(rows: int) -> None:
         ROW_BYTES * rows,
         f"out of memory: a training of {rows} rows",
         "use fewer rows",
+    )
+
+
+def check_free(sizes: Sequence[int], flag: str) -> None:
+    """Raise NnError, which says how many fit, if networks of these bytes do not fit the
+    free memory. flag: what asks for so many."""
+    needed = np.cumsum(sizes)
+    free = available_memory()
+    if free is None or needed[-1] <= free:
+        return
+    fitting = int(np.searchsorted(needed, free, side="right"))
+    cure = "use smaller layers"
+    if fitting > 1:
+        cure = f"{flag} {fitting} fits"
+    count = len(sizes)
+    raise NnError(
+        f"{flag} {count}: {count} networks need {needed[-1] / 1e9:.1f} GB, but only "
+        f"{free / 1e9:.1f} GB are free; {cure}"
     )
 
 

@@ -26,6 +26,12 @@ class Split(NamedTuple):
     validation: np.ndarray
     holdout: np.ndarray
 
+    @property
+    def known(self) -> np.ndarray:
+        """Return the rows that are not held out: networks are trained on them, or
+        chosen by them."""
+        return np.union1d(self.training, self.validation)
+
 
 def split_rows(
     ds: Dataset,
@@ -287,12 +293,19 @@ def _remark_on_twins(ds: Dataset, rows: np.ndarray, are_shared_out: bool) -> Non
     )
 
 
-def copied_rows(ds: Dataset, rows: np.ndarray) -> int:
-    """Return how many of the rows have a twin, where they are copies; 0 elsewhere."""
-    sets = twins_to_keep_together(ds, rows)
-    if sets is None:
-        return 0
-    return count_of_twins(sets)
+def facts_of_rows(ds: Dataset, split: Split) -> dict:
+    """Return how many rows a training leaves out, by the reason, and how many of the
+    others have a twin, where there are any."""
+    facts: dict = {}
+    left_out = ds.left_out_rows
+    if ds.duplicates():
+        left_out["duplicate"] = ds.duplicates()
+    if left_out:
+        facts["left_out_rows"] = left_out
+    sets = twins_to_keep_together(ds, np.sort(np.concatenate(split)))
+    if sets is not None and count_of_twins(sets):
+        facts["twins"] = count_of_twins(sets)
+    return facts
 
 
 def _remark_on_unjudged_classes(ds: Dataset, rows: np.ndarray) -> None:

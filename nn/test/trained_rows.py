@@ -4,6 +4,7 @@ hashes of its training rows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from ..data.dataset import Dataset, as_read_by
 from ..data.loading import split_of_model, split_seed_of
 from ..data.profiles import profiles_of
-from ..data.row_hashes import KEPT, hashes_of, kept_hashes, knows_earlier_rows
+from ..data.row_hashes import KEPT, fact_of, hashes_of, kept_hashes, knows_earlier_rows
 from ..files.model_file import MOST_ANCESTORS
+from .shapley import background_rows
 
 # rows that could be among the kept hashes, from which a share is told of all
 LEAST_SAMPLE = 5
@@ -188,6 +190,23 @@ def known_words(net) -> list[set[str | None]]:
         for words, encoder in zip(known, encoders_of(member), strict=False):
             words.update(getattr(encoder, "values", ()))
     return known
+
+
+def remember_rows(
+    net, ds: Dataset, rows: np.ndarray, before: dict | None = None
+) -> None:
+    """Let a network know later which rows (indices) it was trained on, and keep some of
+    them for explanations. before: what it knew of the rows of earlier trainings, from
+    whose parameters this one went on."""
+    if net.reference:
+        return
+    net.facts = replace(
+        net.facts,
+        row_hashes=fact_of(ds, rows, encoders_of(net), before),
+        profiles=profiles_for(net, ds, rows),
+    )
+    if not ds.are_images:
+        net.background = background_rows(net, ds)
 
 
 def profiles_for(net, ds: Dataset, rows: np.ndarray) -> list[dict] | None:

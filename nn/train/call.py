@@ -12,10 +12,8 @@ import numpy as np
 from .. import cluster
 from ..data import records
 from ..data.dataset import about_rounded_inputs, as_read_by
-from ..data.prepared import origin_of
 from ..data.records import beside_checkpoint, make_room
-from ..data.row_hashes import fact_of
-from ..data.splits import copied_rows
+from ..data.splits import facts_of_rows
 from ..data.targets import about_far_targets
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -24,8 +22,7 @@ from ..nn_aux import OF_FOLD
 from ..settings.flags import BY_NAME, takes
 from ..test.learned import warn_if_not_learned
 from ..test.out_of_fold import with_figures
-from ..test.shapley import background_rows
-from ..test.trained_rows import encoders_of, profiles_for
+from ..test.trained_rows import remember_rows
 from ..utils import SideFileError, Stopped, StopRequest, UsageError, log
 from ..watch.callbacks import Callback, Callbacks
 from .combine import Combined, figures_of_one
@@ -113,13 +110,13 @@ def train(
         [result] = run_plan(plan, callbacks, stop, checkpoint, validation_rows)
     except Stopped:
         if plan.is_alone:  # what it has learned may be written
-            remember(plan, net, before)
+            remember_rows(net, plan.ds, plan.split.known, before)
         raise
     # what is trained here is no candidate of a choice, which keeps its own
     if not checkpoint.about:
         with_figures(net, plan.ds)
-    result |= _facts_of_rows(plan)
-    remember(plan, net, before)
+    result |= facts_of_rows(plan.ds, plan.split)
+    remember_rows(net, plan.ds, plan.split.known, before)
     warn_if_not_learned(result, plan.ds, net.reference)
     return _written(result, callbacks, checkpoint)
 
@@ -244,43 +241,6 @@ def _trained_together(run: Run) -> dict:
     return combined.figures()
 
 
-def _facts_of_rows(plan: Plan) -> dict:
-    """Return how many rows a training leaves out, by the reason, and how many of the
-    others have a twin, where there are any."""
-    ds = plan.ds
-    facts: dict = {}
-    left_out = ds.left_out_rows
-    if ds.duplicates():
-        left_out["duplicate"] = ds.duplicates()
-    if left_out:
-        facts["left_out_rows"] = left_out
-    twins = copied_rows(ds, np.sort(np.concatenate(plan.split)))
-    if twins:
-        facts["twins"] = twins
-    return facts
-
-
-def remember(plan: Plan, net: Network, before: dict | None = None) -> None:
-    """Let a network know later which rows it was trained on, all that were not held
-    out, and keep some of them for explanations. before: what it knew of the rows of
-    earlier trainings, from whose parameters this one went on."""
-    if net.reference:
-        return
-    ds = plan.ds
-    rows = plan.known_rows
-    net.facts = replace(
-        net.facts,
-        row_hashes=fact_of(ds, rows, encoders_of(net), before),
-        profiles=profiles_for(net, ds, rows),
-    )
-    if plan.trials[0].has_own_rows and not plan.folds:
-        net.facts = replace(
-            net.facts, dataset=origin_of(ds, is_part=len(rows) < ds.rows)
-        )
-    if not ds.are_images:
-        net.background = background_rows(net, ds)
-
-
 def _rows_and_name(
     validation,
 ) -> tuple[Dataset | ReadValidation | None, float | str | None]:
@@ -344,7 +304,7 @@ def train_many(
             continue
         first = first_with.setdefault(split, net)
         if first is net:
-            remember(replace(plan, split=trial.prepared.split), net)
+            remember_rows(net, ds, trial.prepared.split.known)
         else:
             facts = {"row_hashes": first.row_hashes, "profiles": first.profiles}
             net.facts = replace(net.facts, **facts)

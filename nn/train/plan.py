@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data.prepared import Prepared, check_fit
+from ..data.prepared import Prepared, check_fit, origin_of
 from ..data.records import (
     ROW_BYTES,
+    check_free,
     check_room_for_rows,
     network_bytes,
     training_bytes,
@@ -36,7 +37,7 @@ from ..nn import Network
 from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings
 from ..test.trained_rows import ancestors_with, is_training_data
-from ..utils import NnError, UsageError, available_memory
+from ..utils import UsageError
 from .going_on import (
     check_classes_of,
     config_going_on,
@@ -108,12 +109,6 @@ class Plan:
         return self.flag not in (None, LISTED)
 
     @property
-    def known_rows(self) -> np.ndarray:
-        """Return the rows that are not held out: networks are trained on them, or
-        chosen by them."""
-        return np.union1d(self.split.training, self.split.validation)
-
-    @property
     def is_judged_by_folds(self) -> bool:
         """Return whether the rows of a fold choose the epoch of its network."""
         return bool(self.folds) and self.options.validation == OF_FOLD
@@ -137,8 +132,7 @@ class Plan:
         ]
 
     def check_free_memory(self) -> None:
-        """Raise NnError, which says how many fit, if the networks do not fit the free
-        memory."""
+        """Raise NnError if the networks do not fit the free memory."""
         sizes = []
         for trial in self.trials:
             options = trial.options
@@ -146,19 +140,7 @@ class Plan:
             # of the best epoch, those to begin with
             vectors += (options.monitored is not None) + options.refit
             sizes.append(network_bytes(trial.net.layers, trial.net.dtype, vectors))
-        needed = np.cumsum(sizes)
-        free = available_memory()
-        if free is None or needed[-1] <= free:
-            return
-        fitting = int(np.searchsorted(needed, free, side="right"))
-        cure = "use smaller layers"
-        if fitting > 1:
-            cure = f"{self.flag} {fitting} fits"
-        count = len(self.trials)
-        raise NnError(
-            f"{self.flag} {count}: {count} networks need {needed[-1] / 1e9:.1f} GB, but only "
-            f"{free / 1e9:.1f} GB are free; {cure}"
-        )
+        check_free(sizes, self.flag)
 
 
 def are_several(several: Mapping) -> bool:
@@ -222,8 +204,11 @@ def plan_one(
     has_own_rows: bool = False,
 ) -> Plan:
     """Return the training of a network itself."""
-    prepared = _prepared(net, ds, options, split)
-    trial = Trial(net, options, prepared, has_own_rows=has_own_rows)
+    trial = Trial(net, options, _prepared(net, ds, options, split))
+    if has_own_rows:
+        trial.has_own_rows = True
+        is_part = len(split.known) < ds.rows
+        trial.facts = {"dataset": origin_of(ds, is_part=is_part)}
     return Plan(net, ds, options, split, [trial])
 
 
@@ -395,7 +380,7 @@ def plan_folds(
     seeds = seeds_of(net, "--folds", count)
     settings = _prepared(net, ds, options, split).settings
     # what the network of all reads is scaled by all rows that are not held out
-    rows = np.union1d(split.training, split.validation)
+    rows = split.known
     of_all = Split(rows, rows[:0], split.holdout)
     facts = Prepared.of(ds, of_all, settings, net.encoding).facts | options.facts
     facts["holdout"] = 0.0

@@ -8,13 +8,13 @@ import re
 from dataclasses import dataclass
 
 from ..core.random import STREAM_VARY, uniform
+from ..layers import DROPOUT_DECIMALS, layers_with
 from ..nn_aux import OPTIMIZERS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..settings.values import SHARE, Value
 from ..utils import UsageError, closest, listed
 
 DRAWN_DIGITS = 4  # of a number that is drawn: it is printed as it is trained with
-DROPOUT_DECIMALS = 3
 
 
 # that may be varied; the place of a name decides the random numbers that it is drawn
@@ -191,52 +191,3 @@ def _value(item: str, name: str, text: str):
     if name == "dropout":
         return round(found, DROPOUT_DECIMALS)
     return found
-
-
-def layers_with(layers: str, settings: dict) -> str:
-    """Return --layers with the hidden layers and the dropout of drawn settings; as they
-    are without any.
-
-    hidden: in the place of the dense layers, and of dropout among them, before the last
-    layer. dropout: the rate of all dropout layers; a network without any gets one
-    behind each dense layer before the last.
-    """
-    items = [item.strip() for item in layers.split(",")]
-    if "hidden" in settings:
-        items = _with_hidden(items, settings["hidden"].split("-"))
-    if "dropout" in settings:
-        items = _with_dropout(
-            items, f"dropout{round(settings['dropout'], DROPOUT_DECIMALS)}"
-        )
-    return ",".join(items)
-
-
-def _with_hidden(items: list[str], hidden: list[str]) -> list[str]:
-    first = len(items) - 1
-    while first > 1 and (
-        items[first - 1].partition(":")[0].isdigit() or _is_dropout(items[first - 1])
-    ):
-        first -= 1
-    dropout = [item for item in items[first:-1] if _is_dropout(item)][:1]
-    return [
-        *items[:first],
-        *(item for one in hidden for item in (one, *dropout)),
-        items[-1],
-    ]
-
-
-def _with_dropout(items: list[str], dropout: str) -> list[str]:
-    if any(map(_is_dropout, items)):
-        return [dropout if _is_dropout(item) else item for item in items]
-    last = len(items) - 1
-    words = []
-    for place, item in enumerate(items):
-        words.append(item)
-        is_hidden = 0 < place < last
-        if is_hidden and item.partition(":")[0].isdigit():
-            words.append(dropout)
-    return words
-
-
-def _is_dropout(item: str) -> bool:
-    return item.startswith("dropout")

@@ -31,9 +31,9 @@ from support.people import as_csv, people
 import nn
 from nn.backends.member import Turns
 from nn.core.thresholds import best_threshold
+from nn.data import records
 from nn.files import model_file
 from nn.nn import Network, model
-from nn.train import plan
 from nn.train import run as runs
 from nn.train.member import Member, NotFinite
 from nn.train.run import means_by_epoch
@@ -359,7 +359,7 @@ def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(
     flags, vectors, monkeypatch
 ):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
-    monkeypatch.setattr(plan, "available_memory", lambda: free)
+    monkeypatch.setattr(records, "available_memory", lambda: free)
     with pytest.raises(
         NnError, match="--networks 8: 8 networks need .* --networks 7 fits"
     ):
