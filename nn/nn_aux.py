@@ -230,15 +230,19 @@ INITIALIZERS = {
         "uniform in [0, 1], biases too, as the original", biases=True
     ),
 }
+COOLING = 0.25  # share of the epochs in which the rate falls
+PLATEAU = "plateau"
 SCHEDULES = {
-    "cooldown": lambda done: min(1.0, 4.0 * (1.0 - done)),
+    "cooldown": lambda done: min(1.0, (1.0 - done) / COOLING),
+    PLATEAU: lambda done: min(1.0, (1.0 - done) / COOLING),
     "constant": lambda done: 1.0,
     "linear": lambda done: 1.0 - done,
     "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
 }
 """name -> share of the learning rate that holds when the share `done` (0..1) of the
 training is over.
-cooldown: constant, in the last quarter down to 0 in a straight line."""
+cooldown: constant, in the last quarter down to 0 in a straight line. plateau: the same,
+of as many epochs as options.Options.last_epoch finds."""
 # --dtype -> that of the parameters
 DTYPES = {"float32": "float32", "float64": "float64", "tf32": "float32"}
 AUGMENTATIONS = {

@@ -58,9 +58,6 @@ class Lines(Callback):
         self._shares = shares
         self._began = time.monotonic()
 
-    def follow(self, shares: list[float]) -> None:
-        self._shares = shares
-
     def start(self, info: dict) -> None:
         if not self._number:
             report_run(

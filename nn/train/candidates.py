@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, replace
 
 from ..ds import Dataset
 from ..nn import Network
-from ..nn_aux import EFFORTS, OF_FOLD
+from ..nn_aux import EFFORTS, OF_FOLD, PLATEAU
 from .search import VALIDATION_SHARE
 
 MANY_ROWS = 10_000
 MANY_FOLDS = 8
-MOST_LONGER_EPOCHS = 240  # of a training that is made longer
+MOST_EPOCHS_OF_TABLES = 240  # where the budget has room for as many
 NETWORKS = 2  # of each candidate where validation rows judge
 USUAL_ACTIVATION = "relu"
 
@@ -69,23 +69,23 @@ class Candidate:
             own.setdefault(name, value)  # candidates for images have their own
         return {**own, "holdout": 0.0}
 
-    def operations(self, net: Network, rows: int, ends_early: bool = True) -> float:
-        """Return the multiply-adds of the forward passes of its epochs, of which about
-        twice its patience are usual where it may end early."""
+    def operations(self, net: Network, rows: int) -> float:
+        """Return the multiply-adds of the forward passes of its usual epochs."""
         if self.folds is None:
             passes = NETWORKS * (1 - VALIDATION_SHARE)
         else:
             passes = self.folds - 1
-        epochs = self.epochs
-        if ends_early:
-            epochs = min(epochs, 2 * self.patience)
-        return net.parameter_count * rows * passes * epochs
+        return net.parameter_count * rows * passes * self.usual_epochs
 
-    def longer(self) -> Candidate | None:
-        """Return it with twice the epochs; None where these are too many."""
-        if 2 * self.epochs > MOST_LONGER_EPOCHS:
-            return None
-        return replace(self, epochs=2 * self.epochs, patience=2 * self.patience)
+    @property
+    def usual_epochs(self) -> int:
+        return min(self.epochs, 3 * self.patience)
+
+    def lasting(self, times: float) -> Candidate:
+        """Return it with as many epochs at most as take that many times its usual
+        operations."""
+        epochs = min(MOST_EPOCHS_OF_TABLES, int(times * self.usual_epochs))
+        return replace(self, epochs=max(self.epochs, epochs))
 
     def settled(self, losses: dict[str, float]) -> Candidate:
         """Return it with what short trainings have shown; losses: theirs."""
@@ -100,13 +100,13 @@ WIDE = Candidate(
     0.002,
     0.15,
     30,
-    "cooldown",
+    PLATEAU,
     batch_number=16,
-    patience=11,
+    patience=8,
 )
 WITH_PIECES = replace(WIDE, number_embedding="pieces16")
 WITH_WAVES = Candidate(
-    "60-10", "relu", 0.0, "waves16:0.5", 0.002, 0.02, 30, "cooldown", patience=11
+    "60-10", "relu", 0.0, "waves16:0.5", 0.002, 0.02, 30, PLATEAU, patience=8
 )
 SMOOTH = replace(WITH_WAVES, number_embedding="waves8:0.3")
 STEEP = replace(WITH_WAVES, number_embedding="waves16:1.0")
@@ -129,14 +129,6 @@ EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
 # of any number of rows, where the budget of an effort has room for none of its
 # candidates
 SPARE = [WIDE, NARROW_CANDIDATE]
-# a candidate whose loss is that many times the least is not made longer
-LONGER_LOSS = 1.5
-# all longer trainings take at most that many times what the usual ones do
-LONGER_COST = 10
-# a longer training that gains less, as a share of the loss, is the last one
-LONGER_GAIN = 0.03
-# a training whose best epoch lies behind that share of all still learned at its end
-STILL_LEARNING = 0.9
 SOLVED_LOG_LOSS = 1e-3  # from which on nobody waits for less
 
 
@@ -168,8 +160,8 @@ class Thrift:
 # MANY_ROWS on
 LAVISH = Thrift()
 FEW_FOLDS = Thrift(4)
-SHORTER = Thrift(4, 2, 1.5, 6, 128)
-SHORTEST = Thrift(4, 4, 2.0, 4, 256)
+SHORTER = Thrift(4, 2, 1.5, 4, 128)
+SHORTEST = Thrift(4, 4, 2.0, 3, 256)
 
 
 def thrifts_for(rows: int, effort: str) -> list[Thrift]:

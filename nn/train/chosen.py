@@ -17,7 +17,7 @@ from ..nn_aux import METRICS
 from ..test import QUICK, figures_of
 from ..test.learned import learned_by_rows
 from ..test.out_of_fold import figures_out_of_fold, with_figures
-from .candidates import SOLVED_LOG_LOSS, STILL_LEARNING, Candidate
+from .candidates import SOLVED_LOG_LOSS, Candidate
 from .combine import decided_by_folds
 from .decision import decide_by, rows_judged
 from .effort_plan import EffortPlan
@@ -59,14 +59,13 @@ class Tried(NamedTuple):
         return loss
 
     def still_learns(self) -> bool:
-        """Return whether half of its networks were best at about their last epoch, and
-        are not as good as anybody waits for."""
+        """Return whether the last epoch that it might have came before the metric was
+        flat, and it is not as good as anybody waits for."""
         if not math.isfinite(self.loss):
             return False
         if self.net.task != "regression" and self.loss < SOLVED_LOG_LOSS:
             return False
-        best_epochs = [member["best_epoch"] or 0 for member in self.figures["members"]]
-        return np.median(best_epochs) >= STILL_LEARNING * self.candidate.epochs
+        return self.figures["epochs_run"] >= self.candidate.epochs
 
 
 class Retrained(NamedTuple):

@@ -95,18 +95,12 @@ class FoldEpochs:
         # epochs that each has done, whether the others find the last one the best
         self._judged: tuple[list[int], np.ndarray] = ([], np.zeros(0))
 
-    def best_epoch(self, member) -> int | None:
-        """Return the epoch, from 1, whose parameters a network keeps; None where none
-        is known."""
+    def values(self, member) -> list[float]:
+        """Return the metric of each epoch by which a network's last and best epochs are
+        chosen."""
         if self.are_own:
-            return member.monitor.best(member.at.val_metrics)
-        return member.monitor.best(self._means().tolist())
-
-    def is_over(self, member) -> bool:
-        """Return whether there was no better epoch for as long as the patience."""
-        if self.are_own:
-            return member.monitor.is_over(member.at.val_metrics)
-        return member.monitor.is_over(self._means().tolist())
+            return member.at.val_metrics
+        return self._means().tolist()
 
     def is_judged_now(self, member) -> bool:
         """Return whether the other folds find the epoch that a network has just done
@@ -141,7 +135,7 @@ class FoldEpochs:
         for fold, (member, metrics) in enumerate(zip(self.members, lists, strict=True)):
             values[: len(metrics), fold] = metrics
             if self.are_own:
-                kept = self.best_epoch(member)
+                kept = member.best_epoch()
             else:
                 kept = None
             if kept is not None:

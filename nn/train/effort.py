@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from ..utils import Stopped, log, logged_once, plural
 from ..watch.callbacks import Callback
 from ..watch.observe import Recording
 from .call import train
-from .candidates import LONGER_COST, LONGER_GAIN, LONGER_LOSS, Candidate
+from .candidates import Candidate
 from .chosen import Chosen, Retrained, Tried, loss_of
 from .decision import check_decision
 from .effort_plan import EffortPlan, Planned
@@ -89,44 +88,10 @@ class Effort:
         warn_if_not_learned(result, plan.ds)
         return net, result
 
-    def _try_longer(self, planned: Sequence[Planned]) -> None:
-        """Train candidates that still learned at their last epoch once more, for twice
-        as many, as long as that gains much and the budget has room."""
-        shares = [one.operations for one in planned]
-        budget = min(EFFORTS[self.plan.effort] - sum(shares), LONGER_COST * sum(shares))
-        rows = len(self.plan.rows)
-        learning = {place: self.tried[place] for place in self._most_promising()}
-        while learning:
-            # all are made twice as long before one is made four times as long
-            place = min(learning, key=lambda at: learning[at].candidate.epochs)
-            tried = learning.pop(place)
-            candidate = tried.candidate.longer()
-            if candidate is None or not tried.still_learns():
-                continue
-            cost = candidate.operations(tried.net, rows, ends_early=False)
-            if cost > budget:
-                continue
-            budget -= cost
-            shares.append(cost)
-            self._callback.follow([share / sum(shares) for share in shares])
-            longer = self._longer(tried, candidate, cost)
-            if longer.loss < tried.loss:
-                self.tried[place] = longer
-            if longer.loss < (1 - LONGER_GAIN) * tried.loss:
-                learning[place] = longer
-
-    def _longer(self, tried: Tried, candidate: Candidate, operations: float) -> Tried:
-        """Train a candidate that was tried for longer."""
-        self.net = self.plan.network(candidate)
-        encoding = tried.net.facts.encoding
-        self.net.facts = replace(self.net.facts, encoding=encoding)
-        figures = self._trained(candidate, self.net)
-        return Tried(candidate, self.net, operations, figures)
-
     def _remark_on_length(self) -> None:
-        """Log how many of the candidates that are chosen still learned at their end,
-        for which the budget had no room or which no training makes longer."""
-        if not self.plan.may_be_longer:
+        """Log how many of the candidates that are chosen still learned at their last
+        epoch, behind which the budget has no room or no training goes."""
+        if self.plan.ds.are_images or not self.plan.chooses_length:
             return
         chosen = self._chosen.parts
         learning = sum(tried.still_learns() for tried in chosen)
@@ -143,17 +108,6 @@ class Effort:
             plural(len(chosen), "candidate"),
             cure,
         )
-
-    def _most_promising(self) -> list[int]:
-        """Return the places of the candidates that have been tried whose loss is not
-        much more than the least, the best first."""
-        losses = [tried.loss for tried in self.tried]
-        order = np.argsort(losses, kind="stable")
-        return [
-            int(place)
-            for place in order
-            if losses[place] <= LONGER_LOSS * losses[order[0]]
-        ]
 
     def _compile_ahead(self, planned: Sequence[Planned]) -> None:
         """Let a GPU's compiler begin with what all candidates for a table need: it
@@ -177,8 +131,6 @@ class Effort:
             else:
                 operations = candidate.operations(net, len(self.plan.rows))
                 self.tried.append(Tried(candidate, net, operations, figures))
-        if self.plan.may_be_longer:
-            self._try_longer(planned)
 
     def _trained(self, candidate: Candidate, net: Network) -> dict:
         """Train the networks of a candidate; return its figures."""

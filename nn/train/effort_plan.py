@@ -57,7 +57,7 @@ def rule_for(ds: Dataset) -> dict:
 
 class Planned(NamedTuple):
     """A candidate, its network, nothing trained, and the operations that its training
-    takes at most."""
+    usually takes."""
 
     candidate: Candidate
     net: Network
@@ -130,9 +130,9 @@ class EffortPlan:
         return self.ds.times is not None and not self.is_by_share
 
     @property
-    def may_be_longer(self) -> bool:
-        """Return whether candidates may be trained for more epochs than they have."""
-        return "epochs" not in self.fixed and not self.ds.are_images
+    def chooses_length(self) -> bool:
+        """Return whether candidates have as many epochs as the budget has room for."""
+        return self.fixed.keys().isdisjoint(("epochs", "schedule"))
 
     # ---- of a candidate
 
@@ -181,6 +181,8 @@ class EffortPlan:
             planned = self._of_images()
         else:
             planned = self._affordable()
+            if self.chooses_length:
+                planned = self._within_budget(planned)
         vars(self).pop("_statistics", None)  # they hold the words of the table
         return planned
 
@@ -213,6 +215,17 @@ class EffortPlan:
         if affordable:
             return affordable[:1]
         return [min(planned + spare, key=lambda one: one.operations)]
+
+    def _within_budget(self, planned: list[Planned]) -> list[Planned]:
+        """Return candidates for a table with as many epochs at most as the budget has
+        room for."""
+        room = EFFORTS[self.effort] / sum(one.operations for one in planned)
+        lasting = []
+        for one in planned:
+            candidate = one.candidate.lasting(room)
+            operations = candidate.operations(one.net, len(self.rows))
+            lasting.append(Planned(candidate, one.net, operations))
+        return lasting
 
     def _of_images(self) -> list[Planned]:
         """Return the candidates for images; the budget has decided how long they are

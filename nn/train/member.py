@@ -284,28 +284,34 @@ class Member:
     def last_epoch(self) -> int:
         if self.at.first:
             return self.best_epoch()
-        return self.options.epochs
+        return self.planned_epochs()
+
+    def planned_epochs(self) -> int:
+        """Return how many epochs there are before a refit, by what is known of them."""
+        return self.options.last_epoch(self._judgements())
 
     def is_over(self) -> bool:
         """Return whether no epoch follows: the last one is done, or there was none
         better for long."""
         if self.at.epoch >= self.last_epoch():
             return True
-        if self.fold_epochs is not None:
-            return self.fold_epochs.is_over(self)
         return (
             self.monitor is not None
             and not self.at.first
-            and self.monitor.is_over(self.at.val_metrics)
+            and self.monitor.is_over(self._judgements())
         )
 
     def best_epoch(self) -> int | None:
         """Return the best epoch, from 1; None where none is known."""
-        if self.fold_epochs is not None:
-            return self.fold_epochs.best_epoch(self)
         if self.monitor:
-            return self.monitor.best(self.chosen("val_metrics"))
+            return self.monitor.best(self._judgements())
         return None
+
+    def _judgements(self) -> list[float]:
+        """Return the metric of each epoch by which the last and the best are chosen."""
+        if self.fold_epochs is not None:
+            return self.fold_epochs.values(self)
+        return self.chosen("val_metrics")
 
     def chosen(self, name: str) -> list[float]:
         """Return a list of Position for the run that chooses the best epoch."""
@@ -345,7 +351,9 @@ class Member:
         rows, shuffle = self.rows.of_epoch(
             at.epoch, self.order, later=not self.is_alone
         )
-        settings = self.options.epoch_settings(self.net.seed, at.epoch)
+        settings = self.options.epoch_settings(
+            self.net.seed, at.epoch, self.planned_epochs()
+        )
         progress = self.engine.progress(row=at.row, step=at.step, loss=at.loss)
         rows = rows[: self.epoch_rows()]
         yield Ask(

@@ -8,11 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, make_dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from ..backends.engine import EpochSettings
 from ..core.metrics import check_metric
 from ..ds import Dataset
 from ..nn import Network
-from ..nn_aux import METRICS, OF_FOLD, OPTIMIZERS, SCHEDULES, Optimizer
+from ..nn_aux import (
+    COOLING,
+    METRICS,
+    OF_FOLD,
+    OPTIMIZERS,
+    PLATEAU,
+    SCHEDULES,
+    Optimizer,
+)
 from ..settings.flags import (
     BY_NAME,
     DEFAULTS,
@@ -32,6 +42,10 @@ _OF_EPOCH = [
     for field in fields(EpochSettings)
     if field.name in {flag.name for flag in _TRAIN_SETTINGS}
 ]
+# --schedule plateau: a metric that gains less, as a share, in its patience, or in that
+# share of the epochs done, is flat
+NEXT_TO_NOTHING = 0.01
+FLAT = 1 / 3
 LOSS = "loss"  # the metric that is what training minimises, on the validation rows
 # settings of a model file
 MODEL_SETTINGS = ("task", "loss", "init", "seed", "backend", "reference")
@@ -81,6 +95,22 @@ class Monitor:
             *sorted(values.keys() - known.keys()),
         ]
 
+    def plateau(self, values: Sequence[float], patience: int) -> int | None:
+        """Return after how many epochs the best value had gained next to nothing for as
+        long as the patience, or a third of them if that is more; None: never."""
+        losses = np.asarray(values)
+        if METRICS[self.name].higher_is_better:
+            losses = -losses
+        best = np.minimum.accumulate(np.where(np.isnan(losses), np.inf, losses))
+        done = np.arange(patience + 1, len(best) + 1)
+        before = best[done - 1 - np.maximum(patience, np.ceil(done * FLAT)).astype(int)]
+        with np.errstate(invalid="ignore"):  # of those that are undefined
+            gains = before - best[done - 1]
+        are_flat = ~(gains >= NEXT_TO_NOTHING * np.abs(before))
+        if not are_flat.any():
+            return None
+        return int(done[are_flat.argmax()])
+
     def is_over(self, values: Sequence[float]) -> bool:
         """Return whether the last `patience` epochs were no better than the best before
         them."""
@@ -103,7 +133,20 @@ class Options(
         """Return what chooses the best epoch; None without validation rows."""
         if self.validation is None:
             return None
-        return Monitor(self.monitor or LOSS, self.patience)
+        patience = self.patience
+        if self.schedule == PLATEAU:  # which decides when the rate falls
+            patience = None
+        return Monitor(self.monitor or LOSS, patience)
+
+    def last_epoch(self, values: Sequence[float]) -> int:
+        """Return the last epoch, given the monitored metric after each so far: of
+        `plateau` that at whose three quarters the metric has stopped to gain."""
+        if self.schedule != PLATEAU or not values or self.patience is None:
+            return self.epochs
+        flat = self.monitored.plateau(values, self.patience)
+        if flat is None:
+            return self.epochs
+        return min(self.epochs, math.ceil(flat / (1 - COOLING)))
 
     @property
     def validation_share(self) -> float:
@@ -125,11 +168,11 @@ class Options(
         moment2."""
         return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
 
-    def epoch_settings(self, seed: int, epoch: int) -> EpochSettings:
-        """Return how an epoch learns; epoch: how many are done. Its fields that have
-        the name of a setting have that setting's value."""
+    def epoch_settings(self, seed: int, epoch: int, epochs: int) -> EpochSettings:
+        """Return how an epoch learns; epoch: how many are done of `epochs`. Its fields
+        that have the name of a setting have that setting's value."""
         named = {name: getattr(self, name) for name in _OF_EPOCH}
-        rates = learning_rates(self.schedule, self.learning_rate, self.epochs, epoch)
+        rates = learning_rates(self.schedule, self.learning_rate, epochs, epoch)
         return EpochSettings(batch=self.batch_number, rates=rates, seed=seed, **named)
 
     @property

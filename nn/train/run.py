@@ -60,7 +60,6 @@ class Run:
         self._validation = validation
         self._halving: SuccessiveHalving | None = None
         self._let_choose_together()
-        self.epochs = max(member.options.epochs for member in self.members)
         if apart is None:
             self.ranks = Ranks(ALONE, 1, net.dtype)
             self.devices = []
@@ -87,6 +86,11 @@ class Run:
         # epochs, of the refit too
         self._told = [0, 0]
         self._tells_refit = False
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs there are before a refit, by what is known of them."""
+        return max(member.planned_epochs() for member in self.members)
 
     def _let_choose_together(self) -> None:
         """Give the networks what decides about all of them: the folds' common epoch,
@@ -520,6 +524,7 @@ class Run:
             holdout = len(plan.split.holdout)
         return {
             **asdict(plan.options),
+            "epochs": self.epochs,
             "backend": self.engine.describe(),
             "threads": self.threads(),
             "dtype": net.dtype,

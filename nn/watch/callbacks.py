@@ -49,12 +49,8 @@ class Callback:
     # ---- around the training of each candidate of `train.effort.Effort`
 
     def begin(self, shares: list[float]) -> None:
-        """Called before the first candidate. shares: of all operations, for each at
-        most."""
-
-    def follow(self, shares: list[float]) -> None:
-        """Called before a candidate that `begin` did not know of. shares: as there, of
-        all that have ended and this one."""
+        """Called before the first candidate. shares: of the operations that all usually
+        take, for each."""
 
     def ended(self, layers: str, loss: str) -> None:
         """Called when a candidate's training has ended. loss: out of fold, with its

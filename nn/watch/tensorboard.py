@@ -90,7 +90,7 @@ class TensorBoard(Callback):
             "loss/training": loss,
             held_out_loss: val_loss,
             **self._metric,
-            "learning_rate": learning_rate(self._info, epoch, self._info["epochs"]),
+            "learning_rate": learning_rate(self._info, epoch, epochs),
             "us_per_batch": us_per_batch,
         }
         for name, value in scalars.items():

@@ -342,6 +342,7 @@ def test_initial_weights_have_the_variance_of_their_rule(init):
 # of the learning rate, when 0, 1/2, 3/4, 7/8 and all of the training is over
 SHARES = {
     "cooldown": (1, 1, 1, 0.5, 0),
+    "plateau": (1, 1, 1, 0.5, 0),
     "constant": (1, 1, 1, 1, 1),
     "linear": (1, 0.5, 0.25, 0.125, 0),
     "cosine": (1, 0.5, (1 - math.sqrt(0.5)) / 2, (1 - math.cos(math.pi / 8)) / 2, 0),

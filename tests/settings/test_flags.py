@@ -376,7 +376,7 @@ def test_a_setting_that_reaches_the_kernels_is_a_flag_and_a_field_of_its_name():
         given = {name: value}
         if name == "momentum":
             given["optimizer"] = "sgd"
-        settings = options_of(net, images, given).epoch_settings(seed=0, epoch=0)
+        settings = options_of(net, images, given).epoch_settings(0, 0, 1)
         assert getattr(settings, name) == value
         assert getattr(options_of(net, images, {}), name) != value
     for name in ON_THE_WAY:

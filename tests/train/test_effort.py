@@ -498,37 +498,40 @@ def exact_table(rows: int) -> nn.Dataset:
     return nn.Dataset(x, np.sin(3 * x[:, 0]) * x[:, 1], "regression")
 
 
-def test_a_candidate_that_still_learns_is_trained_for_longer(monkeypatch):
+def test_a_candidate_is_trained_for_as_long_as_it_learns():
     ds = exact_table(200)
     longer = nn.fit(ds, effort="quick")
-    (flags,) = [chosen["flags"] for chosen in longer.metrics["chosen"]]
-    assert "--epochs 60 " in flags or "--epochs 120 " in flags
+    assert longer.metrics["epochs_run"] > 40
     usual = nn.fit(ds, effort="quick", epochs=30)
+    assert usual.metrics["epochs_run"] == 30
     assert "--epochs 30 " in usual.metrics["chosen"][0]["flags"]
     error = longer.metrics["out_of_fold"]["rmse"]
     assert error < 0.8 * usual.metrics["out_of_fold"]["rmse"]
-    assert longer.metrics["tried"] == 1
-    # a log loss that is next to none is good enough
-    choice = sys.modules["nn.train.chosen"]
-    monkeypatch.setattr(choice, "SOLVED_LOG_LOSS", 10)
-    solved = nn.Dataset(ds.x, (ds.x[:, 0] > 0.5).astype(int), "binary", ["0", "1"])
-    assert (
-        "--epochs 30 " in nn.fit(solved, effort="quick").metrics["chosen"][0]["flags"]
-    )
+    noise = np.random.default_rng(1).normal(size=200)
+    nothing = nn.fit(nn.Dataset(ds.x, noise, "regression"), effort="quick")
+    assert nothing.metrics["epochs_run"] < 30
 
 
 def test_a_choice_that_ends_while_it_learns_says_so(monkeypatch, warnings_of):
     ds = exact_table(100)
-    monkeypatch.setattr(sys.modules["nn.train.candidates"], "MOST_LONGER_EPOCHS", 30)
+    candidates = sys.modules["nn.train.candidates"]
+    monkeypatch.setattr(candidates, "MOST_EPOCHS_OF_TABLES", 30)
     nn.fit(ds, effort="quick", epochs=30)
+    nn.fit(ds, effort="quick", schedule="cooldown")
     line = "1 of 1 candidate still learned at its last epoch; --effort standard"
     assert not any(line in text for text in warnings_of())
     nn.fit(ds, effort="quick")
     assert sum(line in text for text in warnings_of()) == 1
+    # a log loss that is next to none is good enough
+    monkeypatch.setattr(sys.modules["nn.train.chosen"], "SOLVED_LOG_LOSS", 10)
+    solved = nn.Dataset(ds.x, (ds.x[:, 0] > 0.5).astype(int), "binary", ["0", "1"])
+    fit = nn.fit(solved, effort="quick")
+    assert fit.metrics["epochs_run"] == 30
+    assert sum(line in text for text in warnings_of()) == 1
 
 
 @pytest.mark.slow
-def test_a_choice_stopped_in_a_longer_training_goes_on_to_the_same_model(tmp_path):
+def test_a_choice_stopped_in_a_long_training_goes_on_to_the_same_model(tmp_path):
     ds = exact_table(150)
 
     def chosen(state=tmp_path / "state.nn", stop=None):
@@ -539,7 +542,7 @@ def test_a_choice_stopped_in_a_longer_training_goes_on_to_the_same_model(tmp_pat
 
     whole, figures = chosen(state=None)
     assert figures["epochs_run"] > 30
-    (ended, _), stops = until_ended(lambda stop: chosen(stop=stop), 499, 60)
+    (ended, _), stops = until_ended(lambda stop: chosen(stop=stop), 99, 60)
     assert stops > 2
     assert packed(ended) == packed(whole)
 
@@ -555,7 +558,8 @@ def test_all_candidates_save_before_one_is_left_out(rows, count):
     assert folds == 4
     few = nn.Dataset(ds.x[:500], ds.y[:500], "binary", ["0", "1"])
     lavish = EffortPlan(few, "standard", {}, {}).candidates()
-    assert [(one.folds, one.epochs) for one, *_ in lavish] == [(8, 30)] * 3
+    assert [(one.folds, one.usual_epochs) for one, *_ in lavish] == [(8, 24)] * 3
+    assert {one.epochs for one, *_ in lavish} == {103}  # as the budget allows
     assert len(candidates) == count
 
 

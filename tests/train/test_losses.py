@@ -138,7 +138,7 @@ def test_a_share_of_the_targets_lies_below_a_quantile(share):
 
 def test_fit_chooses_by_the_loss_that_is_asked_for():
     x, y, mean = counts()
-    model = nn.fit(x, y, loss="poisson", effort="quick")
+    model = nn.fit(x, y, loss="poisson")
     assert model.network.task == "regression"
     figures = model.metrics
     assert figures["learned"] is True

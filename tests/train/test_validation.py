@@ -120,6 +120,42 @@ def test_training_stops_after_so_many_epochs_without_a_better_one(patience):
     assert stopped["loss"] == whole["loss"][:end]  # the schedule is as it was
 
 
+def test_a_plateau_is_a_cooldown_of_as_many_epochs_as_the_metric_gains():
+    ds = data(rows=200)
+    flags = {"validation": 0.4, "schedule": "plateau", "patience": 5}
+    net, found = trained(ds, epochs=200, **flags)
+    end = found["epochs_run"]
+    assert 8 <= end < 200, "the data should be such that training ends early"
+    values = found["val_metric"]
+    flat = math.floor(end * 0.75)  # the rate falls from here on
+    assert min(values[: flat - 5]) * 0.99 < min(values[:flat])
+    by_hand, expected = trained(ds, validation=0.4, epochs=end)
+    assert found["val_loss"] == expected["val_loss"]
+    assert found["best_epoch"] == expected["best_epoch"]
+    parameters = flattened(net.parameters()).tobytes()
+    assert parameters == flattened(by_hand.parameters()).tobytes()
+    _, limited = trained(ds, epochs=flat, **flags)  # no more than are asked for
+    assert limited["epochs_run"] == flat
+    _, usual = trained(ds, epochs=7, schedule="plateau")
+    assert usual["loss"] == trained(ds, epochs=7)[1]["loss"]
+
+
+def test_a_metric_is_flat_where_its_best_gains_less_than_a_hundredth():
+    loss = Monitor("loss")
+    falling = [0.9**epoch for epoch in range(40)]
+    assert loss.plateau(falling, 3) is None
+    assert loss.plateau([*falling, *falling[-1:] * 3], 3) is None
+    # a third of the epochs without a gain
+    assert loss.plateau([*falling, *falling[-1:] * 22], 3) == 60
+    assert loss.plateau([1.0, 0.5, *[0.4996] * 9], 3) == 5
+    assert loss.plateau([1.0, 0.5, *[0.4] * 9], 3) == 6
+    assert loss.plateau([-1.0, -2.0, *[-2.01] * 9], 3) == 5
+    assert Monitor("roc_auc").plateau([0.5, 0.9, *[0.905] * 9], 3) == 5
+    assert loss.plateau([math.nan] * 3, 3) is None
+    assert loss.plateau([math.nan] * 4, 3) == 4
+    assert loss.plateau([math.nan, *falling], 3) is None
+
+
 def test_an_undefined_value_is_never_the_best():
     monitor = Monitor("f1", 2)
     assert monitor.best([math.nan, 0.3, 0.3, math.nan]) == 2
