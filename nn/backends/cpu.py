@@ -16,7 +16,7 @@ from .. import cluster
 from ..cluster import RankGroup
 from ..core import SUFFIXES, extension, pointer
 from ..core.random import STREAM_SHUFFLE
-from ..core.records import check_rows, counts_of
+from ..core.records import check_codes, check_rows, check_types, counts_of
 from ..nn_aux import loss_name, loss_of
 from ..utils import (
     NnError,
@@ -125,6 +125,7 @@ class CpuEngine:
         )
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns
+        self._records = None, ()  # the type of records that came last, its counts
         self._shape = layers[0].in_shape
         self._plan = self._specs(layers), len(layers), self._loss_settings(loss)
         self._main_net = self._new_net(self.threads)
@@ -384,12 +385,16 @@ class CpuEngine:
     def _load_records(self, struct, x: np.ndarray) -> None:
         """Point the core to records. ValueError for those that record_type does not
         make, or another network."""
-        counts = counts_of(x.dtype, self.dtype)
-        if not self._input_columns:
-            raise ValueError(
-                f"expected rows of {self.dtype} numbers for a network without an embedding layer"
-            )
-        check_rows(x, self._input_columns)
+        known, counts = self._records
+        if x.dtype is not known:
+            counts = counts_of(x.dtype, self.dtype)
+            if not self._input_columns:
+                raise ValueError(
+                    f"expected rows of {self.dtype} numbers for a network without an embedding layer"
+                )
+            check_types(x, self._input_columns)
+            self._records = x.dtype, counts
+        check_codes(x, self._input_columns)
         struct.x = self._pointer(x.view(np.uint8), dtype=np.uint8)
         struct.x_type = self.lib.NN_RECORDS
         struct.record_bytes = x.dtype.itemsize

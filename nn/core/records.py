@@ -69,6 +69,13 @@ def values_of(x: np.ndarray) -> Iterator[np.ndarray]:
 def check_rows(x: np.ndarray, columns: Sequence[Any]) -> None:
     """Raise ValueError unless the rows, records or numbers, fit `columns`
     (layers.InputColumn): codes of tables too."""
+    check_types(x, columns)
+    check_codes(x, columns)
+
+
+def check_types(x: np.ndarray, columns: Sequence[Any]) -> None:
+    """Raise ValueError unless rows have the values of `columns`, codes where these
+    are."""
     arrays = list(values_of(x))
     if len(arrays) != len(columns):
         raise ValueError(f"expected {len(columns)} values a row, got {len(arrays)}")
@@ -81,10 +88,19 @@ def check_rows(x: np.ndarray, columns: Sequence[Any]) -> None:
             raise ValueError(
                 f"value {number} of a record: expected a {expected}, got {array.dtype}"
             )
-        if column.kind != "embedding" or not len(array):
-            continue
-        are_codes = array.min() >= 0 and array.max() < column.values  # nan is none
+
+
+def check_codes(x: np.ndarray, columns: Sequence[Any]) -> None:
+    """Raise ValueError for codes that a table of `columns` has no row of."""
+    tables = [n for n, column in enumerate(columns) if column.kind == "embedding"]
+    if not tables or not len(x):
+        return
+    arrays = list(values_of(x))
+    for place in tables:
+        array = arrays[place]
+        values = columns[place].values
+        are_codes = array.min() >= 0 and array.max() < values  # nan is none
         if not are_codes:
             raise ValueError(
-                f"value {number}: codes from {array.min()} to {array.max()}, expected 0 to {column.values - 1}"
+                f"value {place + 1}: codes from {array.min()} to {array.max()}, expected 0 to {values - 1}"
             )

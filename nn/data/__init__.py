@@ -34,6 +34,7 @@
     prepared.py      Prepared: rows made ready for a training, once for all networks
                      that read them alike; row_reader.py: raw rows as an engine takes
                      them; given_rows.py: rows that somebody gives to a prediction;
+                     row_memory.py, row_encoder.py: a row alone, in microseconds;
                      far_values.py: the value of a row that is furthest out
     causes.py        causes in the data that keep any network from learning
     records.py       arrays of rows in memory or, where it has no room for them, in

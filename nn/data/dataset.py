@@ -235,7 +235,27 @@ class TableRows:
                 return in_type(column.values, dtype)
             return column.values
 
+        if self.number_types <= {dtype}:
+            return self
         return self._with(values_of)
+
+    @cached_property
+    def number_types(self) -> set[str]:
+        """The types of the columns of numbers."""
+        numbers = (column for column in self.columns if column.reads == "number")
+        return {column.values.dtype.name for column in numbers}
+
+    @cached_property
+    def only_row(self) -> list[float | str | None]:
+        """The values of a row alone: numbers, nan for a gap; words, None for a gap."""
+        row = []
+        for column in self.columns:
+            value = column.values[0].item()
+            if column.reads == "text":
+                row.append(column.words[value] if value >= 0 else None)
+            else:
+                row.append(float(value))
+        return row
 
     def _with(self, values_of: Callable[[Column], np.ndarray]) -> TableRows:
         columns = []
@@ -243,9 +263,9 @@ class TableRows:
             columns.append(Column(column.reads, values_of(column), column.words))
         return TableRows(tuple(columns))
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Return what each column reads: number, text or date."""
+        """How each column is read: number, text or date."""
         return tuple(column.reads for column in self.columns)
 
     @property

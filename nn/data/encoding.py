@@ -14,9 +14,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from .dataset import TableRows
 from .encoders import ENCODERS, CategoryEncoder, ColumnEncoder
 from .kinds import Kind
 from .records import filled_records
+from .row_encoder import RowEncoder
 from .written import UnknownForm, from_fields, is_truth
 
 ENCODED_ROWS = 1 << 16  # encoded at a time
@@ -39,7 +39,8 @@ _RECORD_SIZES = (0, 4, 2, 1)  # bytes of a record's values in their order; 0: nu
 _REMARKED_SHARE = 0.05
 
 
-class Encoding(NamedTuple):
+@dataclass(frozen=True)
+class Encoding:
     """The encoders of a table's feature columns, in the file's order. names: of the
     columns, None without a header; places: in the file, from 0. plain: all columns are
     numbers without gaps, and read as such."""
@@ -78,14 +79,14 @@ class Encoding(NamedTuple):
     def features(self) -> int:
         return len(self.encoders)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[InputColumn, ...]:
         """Return what the network's first layer gets: numbers, then codes of 4, 2 and 1
         bytes."""
         inputs = [encoder.inputs() for encoder in self.encoders]
         return tuple(inputs[index][which] for index, which in self.order)
 
-    @property
+    @cached_property
     def order(self) -> list[tuple[int, int]]:
         """Return the values of a record in their order: (feature column, which of its
         encoder's inputs)."""
@@ -100,16 +101,22 @@ class Encoding(NamedTuple):
         sizes = list(map(_code_bytes, self.columns))
         return record_type(dtype, *map(sizes.count, _RECORD_SIZES))
 
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """Return what each column is read as: number, text or date."""
+        return tuple(encoder.reads for encoder in self.encoders)
+
     def apply(self, x: TableRows, dtype: str, digest: str | None = None) -> np.ndarray:
         """Return rows as records for the engine. digest: of the data, whose records a
         checkpoint's file may keep.
         Raises DataError for rows of other columns."""
-        expected = tuple(encoder.reads for encoder in self.encoders)
-        if x.kinds != expected:
+        if x.kinds != self.reads:
             raise DataError(
                 f"the rows have columns {', '.join(x.kinds)}, "
-                f"expected {', '.join(expected)} as in training"
+                f"expected {', '.join(self.reads)} as in training"
             )
+        if len(x) == 1:
+            return self._row_encoder(dtype).record(x.only_row)
         # words are looked up once a block
         rows = max(ENCODED_ROWS, sum(len(column.words) for column in x.columns))
         if digest is None:
@@ -124,6 +131,17 @@ class Encoding(NamedTuple):
             key,
             self.columns,
         )
+
+    def _row_encoder(self, dtype: str) -> RowEncoder:
+        """Return what encodes a row alone, made when the first one comes."""
+        if dtype not in self._row_encoders:
+            made = RowEncoder(self.encoders, self.order, self.record_of(dtype))
+            self._row_encoders[dtype] = made
+        return self._row_encoders[dtype]
+
+    @cached_property
+    def _row_encoders(self) -> dict[str, RowEncoder]:
+        return {}
 
     def _fill(self, x: TableRows, records: np.ndarray, rows: slice) -> None:
         """Encode some rows into their records."""

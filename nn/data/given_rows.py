@@ -48,6 +48,18 @@ def _read(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
         ds = load_for(net, x, labelled=False)
         return ds.x, ds.exposures
     x = with_gaps(_numbers_of(x))
+    fields = net.row_memory.fields_of(x)
+    if fields is None:
+        return _rows_of_any(net, x)
+    rows = net.row_memory.rows_of(fields)
+    if rows is None:
+        rows, _ = _rows_of_any(net, x)
+        net.row_memory.learn(fields, rows)
+    return rows, None
+
+
+def _rows_of_any(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
+    """Return the rows of a table or an array, read as files are, and exposures."""
     if not _is_table(net, x):
         return _channels_first(net, x), None
     from .frames import open_frame  # the readers of files load the C core

@@ -20,6 +20,7 @@ from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
 from ..data.given_rows import rows_and_exposures, times
 from ..data.records import check_left, network_bytes
+from ..data.row_memory import RowMemory
 from ..data.row_reader import RowReader
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
 from ..nn_aux import DTYPES, INITIALIZERS, TASKS, loss_of
@@ -133,6 +134,7 @@ class Network:
         self.asked_dtype = dtype or "float32"
         self._set_layers(layers, activation or "relu", loss, input_columns)
         self._facts = Facts()
+        self._row_memory: RowMemory | None = None
         self._batch_number = DEFAULTS["batch_number"]
         self.compute_on(backend, threads, gpus, distribute)
         self.random: GlibcRandom | None = None
@@ -274,6 +276,7 @@ class Network:
             self._vector = None
             self._check_memory()
         self._facts = facts
+        self._row_memory = None
 
     # ---- members: a network of several
 
@@ -473,6 +476,13 @@ class Network:
             target_type=self.value_dtype if self.task == "regression" else None,
             keeps_weightless=self.weightless_rows is None,
         )
+
+    @property
+    def row_memory(self) -> RowMemory:
+        """Return what it remembers of rows that it has read one by one."""
+        if self._row_memory is None:
+            self._row_memory = RowMemory(self.schema)
+        return self._row_memory
 
     @property
     def reader(self) -> RowReader:

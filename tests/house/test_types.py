@@ -2,6 +2,8 @@
 person's script."""
 
 import inspect
+import json
+import os
 import re
 import subprocess
 import sys
@@ -179,20 +181,31 @@ def test_editors_see_the_public_names():
     assert (PACKAGE / "py.typed").exists()
 
 
-@pytest.mark.parametrize(
-    "checker, given",
-    [
-        ("mypy", ["--strict", "--ignore-missing-imports"]),
-        ("pyright", ["--pythonpath", sys.executable]),
-    ],
-)
-def test_a_script_has_no_errors_of_types(checker, given, tmp_path, monkeypatch):
+CHECKERS = {
+    "mypy": ["--strict", "--ignore-missing-imports"],
+    "pyright": ["--pythonpath", sys.executable],
+    "basedpyright": ["--pythonpath", sys.executable, "--level", "error"],
+}
+in_each_checker = pytest.mark.parametrize("checker", CHECKERS)
+
+
+def checked(checker: str, script: str, folder: Path) -> subprocess.CompletedProcess:
+    """A checker of types, run on a script."""
     if find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed")
-    (tmp_path / "script.py").write_text(SCRIPT)
-    monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
-    command = [sys.executable, "-m", checker, *given, "script.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    (folder / "script.py").write_text(script)
+    command = [sys.executable, "-m", checker, *CHECKERS[checker], "script.py"]
+    settings = {"typeCheckingMode": "standard", "extraPaths": [str(PACKAGE.parent)]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    environment = {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment
+    )
+
+
+@in_each_checker
+def test_a_script_has_no_errors_of_types(checker, tmp_path):
+    done = checked(checker, SCRIPT, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -202,23 +215,17 @@ import nn
 nn.fit("CC.csv", epochs="five")
 nn.NetworkClassifier(epochs="five")
 nn.fit("CC.csv", epoch=5)
+nn.train(nn.Network("4,1"), nn.load("CC.csv"), epochs="five")
+nn.NetworkRegressor(optimizer=7)
+nn.fit("CC.csv").nothing()
 """
 
 
-def test_a_checker_finds_a_setting_of_another_type_or_name(tmp_path, monkeypatch):
-    if find_spec("mypy") is None:
-        pytest.skip("mypy is not installed")
-    (tmp_path / "script.py").write_text(WRONG)
-    monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
-    command = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "script.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert [
-        int(n) for n in re.findall(r"^script.py:(\d+): error", done.stdout, re.M)
-    ] == [
-        4,
-        5,
-        6,
-    ], done.stdout
+@in_each_checker
+def test_a_checker_finds_a_setting_of_another_type_or_name(checker, tmp_path):
+    done = checked(checker, WRONG, tmp_path)
+    lines = re.findall(r"script.py:(\d+)(?::\d+)?(?: -|:) error", done.stdout)
+    assert sorted(map(int, lines)) == [4, 5, 6, 7, 8, 9], done.stdout
 
 
 if __name__ == "__main__":
