@@ -69,6 +69,9 @@ def _task_of(net) -> str:
     task = _WORDS_OF_TASK.get(net.task, f"{net.outputs} classes")
     if net.task == "regression" and net.outputs > 1:
         task = f"{net.outputs} numbers"
+    if net.task == "multilabel":
+        pairs = listed([f"{pair[0]} or {pair[1]}" for pair in net.labels or ()], 8)
+        task = f"{net.outputs} targets of two classes: {pairs}".removesuffix(": ")
     if not net.classes:
         return task
     text = f"{task}: {listed(net.classes, 8)}"

@@ -86,6 +86,16 @@ class Metric(NamedTuple):
     higher_is_better: bool = True
 
 
+class Task(NamedTuple):
+    """A kind of targets, and what they ask of a network."""
+
+    output: str  # activation of the output layer, when nobody says otherwise
+    loss: str  # the same
+    of_classes: bool = True  # outputs are scores of classes; else values in units
+    # each output has a column of targets; else targets are the numbers of classes
+    by_output: bool = False
+
+
 class InputScaling(NamedTuple):
     """How inputs are scaled."""
 
@@ -288,27 +298,42 @@ THRESHOLD_RULES = {
 }
 """By which --threshold finds a number (core/thresholds.py)."""
 
-TASKS = {  # task -> (activation of the output layer, loss) when nobody says otherwise
-    "binary": ("sigmoid", "bce"),
-    "multiclass": ("softmax", "ce"),
-    "regression": ("linear", "mse"),
+TASKS = {
+    "binary": Task("sigmoid", "bce"),
+    "multiclass": Task("softmax", "ce"),
+    # several targets of two classes each
+    "multilabel": Task("sigmoid", "bce", by_output=True),
+    "regression": Task("linear", "mse", of_classes=False, by_output=True),
 }
+
+
+def _of_classes(formed_from: str, of_several: str | None = None) -> dict[str, str]:
+    """Return what a metric of classes is formed from in each task of them: of several
+    targets from each, their mean is taken. of_several: of several classes, where that
+    differs."""
+    return {
+        "binary": formed_from,
+        "multiclass": of_several or formed_from,
+        "multilabel": "targets",
+    }
+
 
 METRICS = {
     "loss": Metric("loss", {}, False),  # the log loss of classes, the MSE of numbers
-    "precision": Metric("precision", {"binary": "counts", "multiclass": "classes"}),
-    "recall": Metric("recall", {"binary": "counts", "multiclass": "classes"}),
-    "f1": Metric("F1", {"binary": "counts", "multiclass": "classes"}),
-    "accuracy": Metric("accuracy", {"binary": "counts", "multiclass": "classes"}),
-    "mcc": Metric("MCC", {"binary": "counts", "multiclass": "classes"}),
-    "roc_auc": Metric("ROC-AUC", {"binary": "ranks"}),
-    "pr_auc": Metric("PR-AUC", {"binary": "ranks"}),
-    "log_loss": Metric(
-        "log loss", {"binary": "probabilities", "multiclass": "probabilities"}, False
+    "precision": Metric("precision", _of_classes("counts", "classes")),
+    "recall": Metric("recall", _of_classes("counts", "classes")),
+    "f1": Metric("F1", _of_classes("counts", "classes")),
+    "micro_f1": Metric("micro F1", {"multilabel": "labels"}),
+    # of several targets the share of rows wholly right
+    "accuracy": Metric(
+        "accuracy", _of_classes("counts", "classes") | {"multilabel": "labels"}
     ),
-    "brier": Metric(
-        "Brier score", {"binary": "probabilities", "multiclass": "probabilities"}, False
-    ),
+    "hamming_loss": Metric("Hamming loss", {"multilabel": "labels"}, False),
+    "mcc": Metric("MCC", _of_classes("counts", "classes")),
+    "roc_auc": Metric("ROC-AUC", {"binary": "ranks", "multilabel": "targets"}),
+    "pr_auc": Metric("PR-AUC", {"binary": "ranks", "multilabel": "targets"}),
+    "log_loss": Metric("log loss", _of_classes("probabilities"), False),
+    "brier": Metric("Brier score", _of_classes("probabilities"), False),
     "mse": Metric("MSE", {"regression": "errors"}, False),
     "mae": Metric("MAE", {"regression": "errors"}, False),
     "rmse": Metric("RMSE", {"regression": "errors"}, False),
@@ -319,7 +344,8 @@ METRICS = {
     "skill": Metric("skill", {"regression": "series"}),
 }
 """Metrics in the order of --test. Of several classes precision, recall and f1 are the
-plain means over the classes."""
+plain means over the classes, and of several targets all but those of rows are the means
+over the targets."""
 MONITORS = [
     name
     for name, metric in METRICS.items()

@@ -4,13 +4,20 @@ at a time."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
 from ..core.metrics import decide
 from ..data.given_rows import times
 from ..ds import Dataset
-from ..files.export.columns import class_names, output_names, prediction_names
+from ..files.export.columns import (
+    class_names,
+    label_names,
+    output_names,
+    prediction_names,
+)
+from ..nn_aux import TASKS
 from ..settings.values import split_names
 from ..test import scores_of
 from ..test.drift import reasons_of
@@ -50,7 +57,7 @@ def _sure_names(net, level: float | None) -> list[str]:
     or the set of classes."""
     if level is None:
         return []
-    if net.task != "regression":
+    if TASKS[net.task].of_classes:
         return ["set"]
     targets = output_names(net)
     if len(targets) == 1:
@@ -63,7 +70,7 @@ def _sure_columns(net, scores, level: float | None, exposures) -> list:
     rows, None: they have none."""
     if level is None:
         return []
-    if net.task != "regression":
+    if TASKS[net.task].of_classes:
         sets = net.conformal.named(scores, level, class_names(net))
         return [[SET_SEPARATOR.join(names) for names in sets]]
     ends = [times(end, exposures) for end in net.conformal.interval(scores, level)]
@@ -188,6 +195,11 @@ def _columns(
     """Return the columns of some rows: facts of each row, ids, predictions, how sure
     they are, the truth."""
     leading = [*facts, *ds.ids.values()]
+    if net.task == "multilabel":
+        truth = [] if ds.y is None else list(ds.y.T)
+        picked = [decide(of_target, threshold) for of_target in scores.T]
+        of_targets = zip(_named(net, picked), scores.T, strict=True)
+        return [*leading, *chain(*of_targets), *sureness, *_named(net, truth)]
     if net.task == "regression":
         truth = []
         if ds.y is not None:
@@ -210,6 +222,15 @@ def _columns(
     ]
 
 
+def _named(net, columns: Sequence[np.ndarray]) -> list[list[str]]:
+    """Return columns of 0 and 1, one of each target, as the names of their classes; an
+    empty text for a gap."""
+    return [
+        [pair[int(value)] if value == value else "" for value in column.tolist()]
+        for pair, column in zip(label_names(net), columns[: net.outputs], strict=False)
+    ]
+
+
 def _names(
     net,
     ds: Dataset,
@@ -225,7 +246,7 @@ def _names(
     if deviations and len(net.members) > 1:
         spread = [f"deviation {output}".strip() for output in outputs]
     if ds.y is not None:
-        if net.task == "regression":
+        if TASKS[net.task].by_output:
             truth = [f"true {target}".strip() for target in outputs]
         else:
             truth = ["true"]

@@ -434,7 +434,7 @@ def _show_model(flags) -> None:
 
 def _show_layers(flags) -> None:
     """Show the network that --layers describes."""
-    output, _ = TASKS.get(flags.task, TASKS["regression"])
+    output = TASKS.get(flags.task, TASKS["regression"]).output
     layers = parse_layers(flags.layers, flags.activation or "relu", output)
     batch = {}
     if flags.batch_number is not None:

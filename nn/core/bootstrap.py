@@ -266,8 +266,8 @@ def _wilson_intervals(judged: Judged) -> dict[str, Interval]:
     if judged.task == "regression":
         return {}
     rows = len(judged.truth)
-    right = int((judged.predicted == judged.truth).sum())
-    if judged.task == "multiclass":
+    right = int(judged.are_right.sum())
+    if judged.task != "binary":
         return {"accuracy": wilson(right, rows)}
     tp, fp, fn, _ = judged.counts()
     overlap = wilson(tp, tp + fp + fn)

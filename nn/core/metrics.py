@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -397,6 +397,43 @@ def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return scores_of_class[:, 0].astype(np.float64)
 
 
+# ---------------------------------------------------------------- several targets
+
+
+def mean_of_targets(name: str, judged: Judged, weights, exact: bool) -> float | None:
+    """Return the mean of a metric over the targets of which it is defined; None where
+    it is of none."""
+    each = [target.values(weights, [name], exact)[name] for target in judged.by_target]
+    known = [value for value in each if value is not None]
+    if known:
+        return sum(known) / len(known)
+    return None
+
+
+for _name, _metric in METRICS.items():
+    if _metric.of.get("multilabel") == "targets":
+        formula_of("targets", _name)(partial(mean_of_targets, _name))
+
+
+@formula_of("labels", "accuracy")
+def share_wholly_right(judged: Judged, weights=None) -> float:
+    """Return the share of rows of which every target is rightly predicted."""
+    return mean(judged.are_right.astype(np.float64), weights)
+
+
+@formula_of("labels", "hamming_loss")
+def hamming_loss(judged: Judged, weights=None) -> float:
+    """Return the share of all targets of rows that are wrongly predicted."""
+    counts = judged.counts(weights)
+    return ratio(counts.fp + counts.fn, sum(counts))
+
+
+@formula_of("labels", "micro_f1")
+def micro_f1(judged: Judged, weights=None) -> float:
+    """Return the F1 of the counts of all targets together."""
+    return f1(judged.counts(weights))
+
+
 # ---------------------------------------------------------------- regression
 
 
@@ -484,7 +521,8 @@ class Judged:
     another.
 
     truth and scores: binary (rows,) of 0 and 1, and (rows,) or (rows, 1); multiclass
-    (rows,) class indices, and (rows, classes); regression (rows, outputs) both.
+    (rows,) class indices, and (rows, classes); multilabel and regression (rows,
+    outputs) both.
     threshold: of two classes (0.5), of all rows or of each (rows,). persistence: of a
     series, the forecast that nothing changes, (rows, outputs). folds: of two classes,
     the fold whose networks have scored each row (rows,), by which areas take its
@@ -503,10 +541,21 @@ class Judged:
         loss: str | None = None,
     ):
         self.task = task
-        self._loss = loss or TASKS[task][1]
+        self._loss = loss or TASKS[task].loss
         truth = np.asarray(truth)
         scores = np.asarray(scores)
-        if task == "regression":
+        if threshold is None:
+            threshold = DEFAULTS["threshold"]
+        # each of several targets of two classes
+        self.by_target: list[Judged] = []
+        if task == "multilabel":
+            pairs = zip(truth.T, scores.T, strict=True)
+            self.by_target = [
+                Judged("binary", *pair, threshold, folds=folds) for pair in pairs
+            ]
+            self.are_probabilities = all(a.are_probabilities for a in self.by_target)
+            self.predicted = np.stack([a.predicted for a in self.by_target], axis=1)
+        elif task == "regression":
             shape = (len(truth), -1)
             truth = truth.astype(np.float64).reshape(shape)
             scores = scores.astype(np.float64).reshape(shape)
@@ -517,8 +566,6 @@ class Judged:
         else:
             if task == "binary":
                 scores = scores.reshape(len(truth))
-            if threshold is None:
-                threshold = DEFAULTS["threshold"]
             self.predicted = decide(scores, threshold)
             self.are_probabilities = are_probabilities(scores)
         self.truth = truth
@@ -548,7 +595,17 @@ class Judged:
             if source not in absent or name == of_loss
         ]
 
+    @cached_property
+    def are_right(self) -> np.ndarray:
+        """Return which rows are right, of several targets wholly (rows,)."""
+        are_right = self.predicted == self.truth
+        return are_right.reshape(len(are_right), -1).all(axis=1)
+
     def counts(self, weights=None) -> Counts:
+        """Return the counts of two classes, of several targets those of all."""
+        if self.by_target:
+            each = [target.counts(weights) for target in self.by_target]
+            return Counts(*map(sum, zip(*each, strict=True)))
         return confusion_counts(self.truth, self.predicted, weights)
 
     def classes(self, weights=None) -> ClassCounts:
@@ -586,6 +643,8 @@ class Judged:
             "ranks": cache(lambda: self._ranks.counts(weights)),
             "errors": lambda: (self._errors, weighted_mean),
             "series": lambda: (self._errors, self._persistence_errors, weighted_mean),
+            "labels": lambda: (self, weights),
+            "targets": lambda: (self, weights, exact),
             "numbers": lambda: (self.truth, self.scores, weights),
             "losses": lambda: (
                 row_losses(self._loss, self.scores, self.truth),
@@ -629,9 +688,9 @@ def formula_name(name: str, task: str, loss: str | None = None) -> str:
         return name
     if loss and loss_of(loss).metric:
         return loss_of(loss).metric
-    if task == "regression":
-        return "mse"
-    return "log_loss"
+    if TASKS[task].of_classes:
+        return "log_loss"
+    return "mse"
 
 
 def metric(

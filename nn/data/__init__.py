@@ -22,7 +22,8 @@
                      dates as people write them
     fields.py        odd words and gaps; remarks.py: remarks on columns; roles.py:
                      weights, groups and times of the rows, and rows that are left out
-    targets.py       the task, the classes and the values of the targets
+    targets.py       the task, the classes and the values of the targets; labels.py:
+                     several of two classes each
     dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the
                      digest of columns
     encoding.py      columns -> inputs of a network; encoders.py: an encoder for each

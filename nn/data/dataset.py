@@ -15,7 +15,7 @@ from itertools import chain
 import numpy as np
 
 from ..core.weighted import row_counts
-from ..nn_aux import loss_of
+from ..nn_aux import TASKS, loss_of
 from ..settings.values import split_names
 from ..utils import DataError, UsageError, default_threads, listed, log
 from .column import GAPS, WINDOWS, Column, in_type, shortened
@@ -31,7 +31,7 @@ ROW_ROLES = ("weight", "exposure", "group", "time")
 AUTO_CLASSES = 100
 CHANGE = -1  # of Dataset.now
 LEAST_EXPOSURE = 1e-30
-TASK_NAMES = ("auto", "binary", "multiclass", "regression")
+TASK_NAMES = ("auto", *TASKS)
 # taken into a digest at a time: they stay in a processor's cache
 _DIGEST_ROWS = 1 << 15
 _ESCAPE = 255  # the byte of a code that has its own 4 bytes
@@ -83,7 +83,8 @@ class Schema:
     None: the file decides.
 
     inputs: values of a row, or the shape (channels, height, width) of pixels. outputs:
-    of the network. columns, targets: their names, [] for no targets.
+    of the network. labels: the two classes of each of several targets. columns,
+    targets: their names, [] for no targets.
     target: the target column as it was asked for, a name or an index; None: the last.
     asked: the same in the training of a model whose targets have names. plain: all
     features are numbers without gaps, and inputs.
@@ -122,6 +123,7 @@ class Schema:
     target_type: str | None = None
     keeps_weightless: bool = False
     weighs: bool = False
+    labels: list[list[str]] | None = None
 
     def __post_init__(self):
         if self.task not in TASK_NAMES:
@@ -284,6 +286,8 @@ class Targets:
     row: Callable[[int], str]  # how messages call a row
     names: list[str] | None = None
     columns: list[str] | None = None  # the names of the target columns
+    # the two classes of each column; values are then 0 and 1
+    labels: list[list[str]] | None = None
     are_classes: bool = False  # names are classes by the file's format, however many
     are_indices: bool = False  # numbers are class indices by the file's format
     spelling: Column | None = None  # the texts of numbers some of which are codes, 01
@@ -318,7 +322,9 @@ class Dataset:
        scale before casting (Scaling.apply does).
     y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the
     positive class), float (rows,
-       outputs) for regression; None for data without targets.
+       outputs) for regression and, of 0 and 1, multilabel; None for data without
+       targets.
+    labels: of multilabel the two classes of each target, the positive one last.
     target: the target column as it was asked for; None: the last.
     now: for a series whose targets lie ahead: for each target the index (into a
     flattened row of x) of its value
@@ -390,6 +396,7 @@ class Dataset:
     part_rows: np.ndarray | None = None
     row_names: dict[int, str] = field(default_factory=dict)
     unfilled_x: np.ndarray | TableRows | None = None
+    labels: list[list[str]] | None = None
 
     def __post_init__(self):
         """Make arrays of what a person gives. Raises DataError for texts, and what
@@ -412,7 +419,8 @@ class Dataset:
                 )
         if self.y is not None and self.y.dtype == bool:
             self.y = self.y.astype(np.int32)
-        if self.task == "regression" and self.y is not None and self.y.ndim == 1:
+        is_flat = self.y is not None and self.y.ndim == 1
+        if is_flat and self.task in TASKS and TASKS[self.task].by_output:
             self.y = self.y.reshape(-1, 1)
         self.check()
 
@@ -808,7 +816,7 @@ def columns_digest(
     with ThreadPoolExecutor(default_threads()) as pool:
         digests = list(pool.map(_digest_of_values, in_order))
     digests += [_digest_of_words(column.words) for column in texts]
-    digests.append(_digest_of_words(targets[0].words if len(targets) == 1 else []))
+    digests.append(_digest_of_words(chain(*(target.words for target in targets))))
     digests.append(_digest_of_words(chain(*(column.texts() for column in ids))))
     return hashlib.sha256(b"".join(digests)).hexdigest()
 

@@ -241,7 +241,8 @@ def _feature_kinds(places: Places, schema: Schema) -> dict[int, str | None]:
 
 def _target_kind(places: Places, schema: Schema) -> str | None:
     """Return what targets are read as, None for what their fields are."""
-    if schema.plain or len(places.targets) > 1:
+    may_be_labels = schema.task in ("auto", "multilabel") and not schema.plain
+    if schema.plain or (len(places.targets) > 1 and not may_be_labels):
         return "number"
     for name in schema.classes or ():
         if is_code(name) or is_target_gap(name, schema.missing):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.weighted import at_rows
-from ..nn_aux import ACTIVATIONS, loss_of
+from ..nn_aux import ACTIVATIONS, TASKS, loss_of
 from ..settings.values import (
     BALANCED,
     NO_CLASS_WEIGHT,
@@ -171,6 +171,7 @@ class Prepared:
             "targets": ds.targets,
             "classes": ds.classes,
             "label_type": ds.label_type,
+            "labels": ds.labels,
             "gap_words": sorted(GAPS),
             "code_page": WINDOWS,
             "weightless_rows": None,
@@ -225,7 +226,7 @@ class Prepared:
     @np.errstate(over="ignore")  # a loss that is not finite says so
     def _targets_and_weights(self, ds: Dataset) -> tuple[np.ndarray, ...]:
         settings = self.settings
-        if ds.task == "regression":
+        if TASKS[ds.task].by_output:
             y = ds.y
             if self.target_scaling is not None:
                 y = self.target_scaling.apply(y, settings.dtype)
@@ -234,7 +235,7 @@ class Prepared:
         else:
             y = ds.y
         # several classes are told by their numbers
-        if ds.task != "regression" and settings.outputs > 1:
+        if not TASKS[ds.task].by_output and settings.outputs > 1:
             y = y.astype(np.int32)
         else:
             y = np.ascontiguousarray(y.reshape(len(y), -1), settings.dtype)
@@ -405,7 +406,7 @@ def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | No
     flag = f"--class_weight {asked}"
     if ds.classes is None:
         raise UsageError(
-            f"{flag} works for classification only, and this task is regression; drop it, or use --weight"
+            f"{flag} works for classification only, and this task is {ds.task}; drop it, or use --weight"
         )
     if asked == BALANCED:
         weights = at_rows(ds.weights, rows)
@@ -453,11 +454,11 @@ def check_fit(net, ds: Dataset, only_rows: bool = False) -> None:
         )
     if ds.classes is not None and ds.task == "multiclass":
         _check_classes(where, len(ds.classes), net.outputs, only_rows)
-    if ds.task == "regression" and ds.outputs != net.outputs:
+    if TASKS[ds.task].by_output and ds.outputs != net.outputs:
         raise UsageError(
             f"--layers: {net.outputs} outputs, but {where} has {ds.outputs} targets"
         )
-    if ds.task == "regression" and ds.y is not None:
+    if TASKS[ds.task].by_output and ds.y is not None:
         _check_targets(ds, net.loss)
 
 

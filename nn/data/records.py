@@ -485,6 +485,7 @@ def check_answers(net, ds) -> None:
     row_bytes = {
         "binary": 80,
         "multiclass": 16 * net.outputs,
+        "multilabel": 80 * net.outputs,
         "regression": 64 * net.outputs,
     }[net.task]
     needed = program_bytes(net, PREDICTED_ROWS) + row_bytes * ds.rows

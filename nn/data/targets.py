@@ -29,6 +29,7 @@ from .column import (
 from .dataset import AUTO_CLASSES, CHANGE, Dataset, Schema, Targets, name_of
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
+from .labels import Labels, about_no_labels, labels_by, labels_in
 from .source import TableSource
 from .written import WrittenNumbers
 
@@ -69,9 +70,15 @@ def targets_of(
     if len(places) == 1:
         facts["place"] = f"{source.path}, {source.column(place)}"
         facts["label_type"] = column.given
+    labels = _labels(source, table, places, schema)
+    if labels is not None:
+        facts |= {"labels": labels.names, "label_type": labels.label_type}
+        return Targets(labels.values, **facts)
     if len(places) > 1 or column.reads == "number":
         for target_place in places:
+            table.columns[target_place] = settled(table.columns[target_place], "number")
             check_numbers(source, table, target_place)
+        columns = [table.columns[place] for place in places]
         return Targets(np.column_stack([c.values for c in columns]), **facts)
     if column.reads == "text" and schema.classes is None and _are_codes(column.words):
         spelling = None if schema.task == "regression" else column
@@ -88,6 +95,29 @@ def targets_of(
     classes_of_codes = np.array([*map(classes.get, column.words), -1], np.int32)
     values = classes_of_codes[column.values]
     return Targets(values[:, None], names=names, **facts)
+
+
+def _labels(
+    source: TableSource, table: Table, places: list[int], schema: Schema
+) -> Labels | None:
+    """Return several targets of two classes each; None where they are others. Raises
+    DataError where they are asked for."""
+    if schema.labels is not None:
+        return labels_by(source, table, places, schema.labels)
+    is_asked = schema.task == "multilabel"
+    if not is_asked and (schema.plain or schema.task != "auto"):
+        return None
+    columns = [table.columns[place] for place in places]
+    found = labels_in(columns, is_asked) if len(places) > 1 else None
+    if is_asked and len(places) == 1:
+        raise DataError(
+            f"{source.path}: one target column, expected several for --task multilabel; "
+            "name them with --target, or use --task binary"
+        )
+    if is_asked and found is None:
+        names = [source.column(place) for place in places]
+        raise about_no_labels(source.path, columns, names)
+    return found
 
 
 def _written_numbers(
@@ -205,6 +235,9 @@ def dataset_of(
         if len(y):
             ends = np.append(np.abs(y).argmax(axis=0), y.argmin(axis=0)).tolist()
         ds.row_names = {row: target_rows.row(row) for row in ends}
+    if task == "multilabel":
+        ds.labels = target_rows.labels
+        ds.label_type = target_rows.label_type
     if classes is not None and schema.classes is None:
         ds.label_type = _type_of(classes, target_rows.label_type)
     ds.remarks += _doubts(target_rows, task, schema)
@@ -312,6 +345,9 @@ def resolve(
     the network's outputs.
     """
     task = schema.task
+    if targets.labels is not None and not _are_one_class(targets, schema):
+        _check_columns(targets, schema)
+        return targets.values.astype(schema.dtype), "multilabel", None
     if task != "regression" and schema.classes is not None:
         y = _known_classes(targets, schema.classes)
         return y, _task_of(task, schema.classes, schema.outputs), schema.classes
@@ -326,6 +362,12 @@ def resolve(
         task = "multiclass"
     _check_outputs(targets, task, len(names), schema.outputs)
     return y, task, names
+
+
+def _are_one_class(targets: Targets, schema: Schema) -> bool:
+    """Return whether targets of two classes are one of several classes: of each row
+    just one is 1, as the original program has it."""
+    return schema.task == "auto" and _is_one_hot(targets.values)
 
 
 def _labels_of(targets: Targets, schema: Schema):
@@ -377,7 +419,7 @@ def _positive_last(
     none of two classes."""
     if task != "binary" or len(classes) != 2:
         if asked is not None:
-            target = "numbers"
+            target = "several targets" if task == "multilabel" else "numbers"
             if classes is not None:
                 target = plural(len(classes), "class", "es")
             raise UsageError(
@@ -522,18 +564,13 @@ def _are_labels(numbers: np.ndarray, counts: np.ndarray) -> bool:
 
 
 def _regression(targets: Targets, schema: Schema) -> np.ndarray:
-    outputs = schema.outputs
     dtype = schema.dtype
     if targets.names is not None:
         raise DataError(
             f'{targets.place}: found text such as "{targets.names[0]}", expected '
             "numbers for --task regression; choose the target with --target"
         )
-    if outputs is not None and targets.width != outputs:
-        raise LayersMismatch(
-            f"{targets.place}: {plural(targets.width, 'target column')} of numbers, expected "
-            f"{outputs} as the network has outputs; let --layers end in {targets.width} or use --target"
-        )
+    _check_columns(targets, schema)
     if schema.target_type is not None:
         dtype = schema.target_type
     elif is_coarse(targets.values.min(axis=0), targets.values.max(axis=0)):
@@ -545,6 +582,20 @@ def _regression(targets: Targets, schema: Schema) -> np.ndarray:
             f"{targets.place}: numbers too large for {dtype}; use --dtype float64"
         )
     return y
+
+
+def _check_columns(targets: Targets, schema: Schema) -> None:
+    """Raise LayersMismatch unless the network has an output for each target."""
+    if schema.outputs in (None, targets.width):
+        return
+    if targets.labels is None:
+        what = "numbers"
+    else:
+        what = "two classes"
+    raise LayersMismatch(
+        f"{targets.place}: {plural(targets.width, 'target column')} of {what}, expected "
+        f"{schema.outputs} as the network has outputs; let --layers end in {targets.width} or use --target"
+    )
 
 
 def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -362,6 +362,7 @@ _ARE_CROSSED_METRICS = object_of(
 _LEAST_METRICS = {  # without which figures cannot be reported
     "binary": {"tp", "fp", "fn", "tn", "threshold", "precision", "recall", "roc_auc"},
     "multiclass": {"accuracy", "macro", "confusion", "per_class"},
+    "multilabel": {"accuracy", "hamming_loss", "per_target"},
     "regression": {"rmse", "mae", "r2"},
 }
 
@@ -450,6 +451,10 @@ MAY_BE_MISSING = {
     "temperature": (_MEMBER_FACTS["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
     "label_type": one_of(LABEL_TYPES),
+    "labels": (
+        list_of(lambda pair: _ARE_TEXTS(pair) and len(set(pair)) == len(pair) == 2),
+        "two different texts for each target",
+    ),
     "gap_words": (_ARE_TEXTS, "a list of words"),
     "number_type": one_of(_TENSOR_TYPES),
     "code_page": one_of(CODE_PAGES),
@@ -481,6 +486,7 @@ _TEXT_FACTS = (
     "columns",
     "targets",
     "classes",
+    "labels",
     "encoding",
     "gap_words",
     "profiles",
@@ -526,22 +532,20 @@ def _check_agreement(path, metadata: dict) -> None:
     if metadata["task"] == "binary":
         classes = 2
     sure_of = ("of_class", classes)
-    if metadata["task"] == "regression":
+    if TASKS[metadata["task"]].by_output:
         target_counts = (outputs,)
+    if metadata["task"] == "regression":
         sure_of = ("targets", outputs)
     conformal = metadata.get("conformal")
     if conformal is not None and sure_of[0] not in conformal:
         raise _damaged(path, f"`conformal` is of no {metadata['task']} task")
-    try:
-        labels_of(metadata["classes"] or [], metadata.get("label_type"))
-    except ValueError:
-        fault = f"`label_type` is {metadata['label_type']}, which a class is not"
-        raise _damaged(path, fault) from None
+    _check_labels(path, metadata)
     counts = {
         "columns": (metadata["columns"], (inputs,)),
         "medians": (metadata.get("medians"), (inputs,)),
         "profiles": (metadata.get("profiles"), (inputs,)),
         "classes": (metadata["classes"], (classes,)),
+        "labels": (metadata.get("labels"), (outputs,)),
         "conformal": ((conformal or {}).get(sure_of[0]), sure_of[1:]),
         "scaling": (metadata["scaling"]["shift"], (0, features)),
         "targets": (metadata["targets"], target_counts),
@@ -566,6 +570,20 @@ def _check_agreement(path, metadata: dict) -> None:
             )
     if not profiles.are_of(metadata.get("profiles") or [], _encoders_of(metadata)):
         raise _damaged(path, "`profiles` are those of columns of other kinds")
+
+
+def _check_labels(path, metadata: dict) -> None:
+    """Raise DataError for classes that are not of the type that is told, and for pairs
+    of classes of a task that has none."""
+    labels = metadata.get("labels", [])
+    if labels and metadata["task"] != "multilabel":
+        raise _damaged(path, f"`labels` are of no {metadata['task']} task")
+    names = [*(metadata["classes"] or []), *chain(*labels)]
+    try:
+        labels_of(names, metadata.get("label_type"))
+    except ValueError:
+        fault = f"`label_type` is {metadata['label_type']}, which a class is not"
+        raise _damaged(path, fault) from None
 
 
 def _encoders_of(metadata: dict) -> list:

@@ -26,7 +26,10 @@ class Facts:
     columns: list[str] | None = None  # names
     targets: list[str] | None = None
     classes: list[str] | None = None
-    label_type: str | None = None  # of the classes in Python, see column.LABEL_TYPES
+    # of the classes in Python, see column.LABEL_TYPES
+    label_type: str | None = None
+    # of several targets the two classes of each, the positive one last
+    labels: list[list[str]] | None = None
     threshold: float = 0.5
     temperature: float = 1.0  # by which the logits of class probabilities are divided
     gap_words: list[str] = field(default_factory=lambda: sorted(FORMER_GAPS))

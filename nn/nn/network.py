@@ -50,8 +50,8 @@ class Network:
 
     layers      grammar of layers.py, e.g. "30,60,10,1" or
                 "1x28x28,conv4k2same,maxpool4,128,10", or their list
-    task        binary, multiclass, regression; None: regression unless the last item or
-                the loss says otherwise
+    task        binary, multiclass, multilabel, regression; None: regression unless the
+                last item or the loss says otherwise
     loss        a name of nn_aux.LOSSES, with a constant: huber=0.5; None: by task
     activation  of the items that name none, the last aside (relu); the last one's is by
                 task
@@ -125,7 +125,7 @@ class Network:
         if init is not None:
             one_of(INITIALIZERS)("--init", init)
         self.task = task or next(
-            (name for name, (_, usual) in TASKS.items() if usual == loss), "regression"
+            (name for name, usual in TASKS.items() if usual.loss == loss), "regression"
         )
         one_of(TASKS)("--task", self.task)
         self.reference = reference
@@ -231,7 +231,7 @@ class Network:
             output = "sigmoid"
             usual_loss = REFERENCE["loss"]
         else:
-            output, usual_loss = TASKS[self.task]
+            output, usual_loss, *_ = TASKS[self.task]
             rule = loss_of(loss or usual_loss)
             if rule.task == self.task:
                 output = rule.activation or output
@@ -457,6 +457,7 @@ class Network:
             inputs=input_shape(self.layers),
             outputs=self.outputs,
             classes=self.classes,
+            labels=self.labels,
             columns=self.columns and [name.strip() for name in self.columns],
             targets=self.targets and [name.strip() for name in self.targets],
             # no name: its place in training
@@ -689,7 +690,8 @@ def check_output(task: str, loss: str, last: Layer) -> None:
         raise UsageError(
             f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass"
         )
-    if task == "multiclass" and last.outputs < 2:
+    each = {"multiclass": "class", "multilabel": "target"}.get(task)
+    if each and last.outputs < 2:
         raise UsageError(
-            "--layers: a multiclass task needs an output for each class, at least 2"
+            f"--layers: a {task} task needs an output for each {each}, at least 2"
         )

@@ -53,7 +53,11 @@ MOST_PAGE_LINES = 100
 MOST_OUTPUTS = 7
 MOST_DRIFT_PLOTS = 6
 INTERVAL_HEADER = "95 % interval"
-OUTPUTS = {"binary": "two classes", "regression": "numbers"}
+OUTPUTS = {
+    "binary": "two classes",
+    "multilabel": "several targets of two classes",
+    "regression": "numbers",
+}
 
 
 @dataclass
@@ -175,7 +179,7 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
     result = with_held(result, found, weights)
     page.answer = [answer(net, result, _of_file(tested, about)), *_by_whom(tested)]
     of_folds = {}
-    if net.task == "binary" and by_folds:
+    if net.task in ("binary", "multilabel") and by_folds:
         of_folds["folds"] = by_folds["folds"]
     blocks = BLOCKS_OF_TASK[net.task](net, result, truth, scores, weights, **of_folds)
     page.sections["Result"] = [*_metrics(result, has_intervals), *blocks]
@@ -605,7 +609,7 @@ def command_of(net: Network, model: str, data: str) -> str:
     config = net.config
     words = ["nn", "--train", "--dataset", data, "--model", basename(model)]
     usual = {
-        "loss": TASKS[net.task][1],
+        "loss": TASKS[net.task].loss,
         "backend": "omp",
         "scaling": "standardization",
         "seed": 0,

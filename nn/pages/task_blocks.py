@@ -78,6 +78,15 @@ def _several_classes(result: dict, rows: str) -> str:
     )
 
 
+def _several_targets(result: dict, rows: str) -> str:
+    return (
+        f"of {rows} the model is right about every target of"
+        f" {_figure(result, 'accuracy', percent_text)}; of all its answers"
+        f" {_figure(result, 'hamming_loss', percent_text)} are wrong. Mean ROC-AUC"
+        f" {_figure(result, 'roc_auc')}, mean F1 {_figure(result, 'f1')}"
+    )
+
+
 def _numbers(result: dict, rows: str) -> str:
     rmse = result["rmse"]
     chance = ""
@@ -94,6 +103,7 @@ def _numbers(result: dict, rows: str) -> str:
 _SENTENCES = {
     "binary": _two_classes,
     "multiclass": _several_classes,
+    "multilabel": _several_targets,
     "regression": _numbers,
 }
 
@@ -288,6 +298,56 @@ def class_blocks(net: Network, result: dict, truth, scores, weights) -> list[Blo
     return blocks
 
 
+# ----------------------------------------------------- several targets of two classes
+
+
+def label_blocks(
+    net: Network, result: dict, truth, scores, weights, folds=None
+) -> list[Block]:
+    """Return the ROC curve, and calibration, of each of the first targets; folds as
+    two_class_blocks has them."""
+    names = _names_of_targets(net)
+    roc = []
+    calibrated = []
+    for k, name in enumerate(names):
+        of_target = truth[:, k].astype(np.int64)
+        found = scores[:, k].astype(np.float64)
+        figures_of_target = result["per_target"][k]
+        if figures_of_target["roc_auc"] is not None:
+            order = found if folds is None else placements(of_target, found, folds)
+            curves = errors.cut_off_curves(of_target, order, weights)
+            label = f"{name}: area {figures_of_target['roc_auc']:.4f}"
+            roc.append(Line(label, curves.false_alarms, curves.recall))
+        if figures_of_target["brier"] is not None:
+            points = errors.calibration(of_target, found, weights)
+            label = f"{name}: Brier score {figures_of_target['brier']:.4g}"
+            calibrated.append(Line(label, *points))
+    pictures = [
+        (
+            "roc",
+            "ROC curves",
+            roc,
+            "false positive rate",
+            "true positive rate (recall)",
+        ),
+        ("calibration", "Calibration", calibrated, "score", "share that is positive"),
+    ]
+    return [
+        Plot(
+            picture,
+            title,
+            Axis(x, ends=ENDS),
+            Axis(y, ends=ENDS),
+            [
+                *lines,
+                Line("by chance" if lines is roc else "calibrated", ENDS, ENDS, "rule"),
+            ],
+        )
+        for picture, title, lines, x, y in pictures
+        if lines
+    ]
+
+
 # ----------------------------------------------------------------------------- numbers
 
 
@@ -364,6 +424,7 @@ def _digits(value: float, digits: int) -> str:
 BLOCKS_OF_TASK = {
     "binary": two_class_blocks,
     "multiclass": class_blocks,
+    "multilabel": label_blocks,
     "regression": number_blocks,
 }
 
@@ -431,9 +492,18 @@ def _true_and_predicted(net: Network, truth, scores: np.ndarray) -> list[str]:
     many digits as tell them apart; or the names of the two classes."""
     if net.task == "regression":
         return axis_texts([float(truth[0]), float(scores[0])])
+    if net.task == "multilabel":
+        picked = decide(scores, net.threshold)
+        return [_positive_of(net, truth), _positive_of(net, picked)]
     names = net.classes or [str(k) for k in range(max(2, net.outputs))]
     (predicted,) = decide(scores[None], net.threshold)
     return [names[int(truth)], names[int(predicted)]]
+
+
+def _positive_of(net: Network, labels: np.ndarray) -> str:
+    """Return the targets of a row that are positive, of labels (targets,)."""
+    names = net.targets or [str(number) for number in range(net.outputs)]
+    return listed([names[number] for number in np.flatnonzero(labels == 1)]) or "none"
 
 
 def _image(net: Network, x: np.ndarray, row: int) -> str:

@@ -303,8 +303,10 @@ _LAYER_ACTIVATIONS = [
 _HE_LAYERS = enumerated(
     [name for name, activation in ACTIVATIONS.items() if activation.init == "he"], "and"
 )
-_TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
-_TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss) in TASKS.items())
+_TASK_OUTPUTS = ", ".join(
+    f"{output} for {task}" for task, (output, *_) in TASKS.items()
+)
+_TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss, *_) in TASKS.items())
 _TABLE_SETTING = {"taker": "load", "later": True}
 
 _FLAG_GROUPS = {

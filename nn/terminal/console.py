@@ -64,6 +64,8 @@ def _targets_of(ds) -> str:
     with the number of rows of each."""
     if ds.outputs is None:
         return "no targets"
+    if ds.labels is not None:
+        return f"{ds.task}, {listed(_labels_of(ds))}"
     if ds.classes is None:
         targets = ds.targets or [plural(ds.outputs, "value")]
         return f"regression of {', '.join(targets)}"
@@ -74,6 +76,16 @@ def _targets_of(ds) -> str:
     if ds.task == "binary" and ds.classes != ["0", "1"]:
         counts[-1] = f"{counts[-1][:-1]}, positive)"
     return f"{ds.task}, classes {listed(counts)}"
+
+
+def _labels_of(ds) -> list[str]:
+    """Return the targets of two classes, each with how many rows are positive."""
+    names = ds.targets or [f"target {number + 1}" for number in range(ds.outputs)]
+    counts = (ds.y == 1).sum(axis=0).tolist()
+    return [
+        f"{name} ({pair[1]}: {count})"
+        for name, pair, count in zip(names, ds.labels, counts, strict=True)
+    ]
 
 
 def about_training(ds) -> str:

@@ -126,6 +126,14 @@ def metric_lines(result: dict, numbers: Callable = number_text) -> list[list[str
     else:
         shown = rate_text
 
+    def label_of(name: str) -> str:
+        label = METRICS[name].label
+        if "hamming_loss" not in result:
+            return label
+        if METRICS[name].of["multilabel"] == "targets":
+            return f"mean {label}"
+        return {"accuracy": "rows wholly right"}.get(name, label)
+
     def line(name: str, label: str, value: float | None) -> list[str]:
         interval = ""
         if name in intervals:
@@ -133,7 +141,7 @@ def metric_lines(result: dict, numbers: Callable = number_text) -> list[list[str
         return [label, shown(value), interval]
 
     lines = [
-        line(name, METRICS[name].label, value)
+        line(name, label_of(name), value)
         for name, value in result.items()
         if name in METRICS
     ]
@@ -163,6 +171,8 @@ def target_lines(
     """Return (headers, a line for each target) of a test of several targets; no lines
     for a single one."""
     targets = result.get("per_target", ())
+    if "hamming_loss" in result:
+        shown = rate_text
     names: list[str] = []
     if targets:
         names = [name for name in (*METRICS, *SURENESS) if name in targets[0]]

@@ -87,7 +87,7 @@ def _labels(task: str) -> dict[str, str]:
 
 # that only a training by their loss has
 OF_LOSSES = [name for name, metric in METRICS.items() if "losses" in metric.of.values()]
-RATE_LABELS = _labels("binary")
+RATE_LABELS = _labels("binary") | _labels("multilabel")
 NUMBERS = _labels("regression")
 SERIES = {
     name: metric.label
@@ -158,7 +158,7 @@ def _how_good(result: dict) -> str:
     baseline = result["baseline"]
     if baseline is None:
         return line
-    if result["classes"] is None:
+    if result["classes"] is None and "labels" not in result:
         constant = "the mean"
     else:
         constant = "the class shares"
@@ -175,7 +175,7 @@ def _effort_baseline(result: dict, baseline: float) -> str:
     of_loss = next((name for name in OF_LOSSES if name in figures), None)
     if of_loss:
         return f"{METRICS[of_loss].label} {short_text(baseline)}"
-    if result["classes"]:
+    if result["classes"] or "labels" in result:
         return f"log loss {short_text(baseline)}"
     return f"RMSE {short_text(math.sqrt(baseline))}"
 
@@ -195,12 +195,13 @@ def _figures_of_effort(result: dict) -> str:
         if name in figures
     ]
     line = f"{rows}: {', '.join(texts)}"
+    name = "roc_auc" if "labels" in result else "r2"
     targets = [
-        f"{row['target']} {short_text(row['r2'])}"
+        f"{row['target']} {short_text(row[name])}"
         for row in figures.get("per_target", ())
     ]
     if targets:
-        line += f"; R2 by target: {', '.join(targets)}"
+        line += f"; {METRICS[name].label} by target: {', '.join(targets)}"
     return line
 
 

@@ -17,7 +17,12 @@ from .reports import judged, sampling_of, sampling_of_copies
 from .trained_rows import Trained, trained_on
 
 # the metric of the verdict, by task
-DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}
+DECIDES = {
+    "binary": "log_loss",
+    "multiclass": "log_loss",
+    "multilabel": "log_loss",
+    "regression": "rmse",
+}
 DISAGREE = 5  # rows reported, on which the models differ most
 LEAST_ROWS_OF_INTERVAL = 10  # rows that an interval needs
 # keys beside those that models have by their names
@@ -135,6 +140,7 @@ def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     if (
         net.task != other_net.task
         or (net.classes or []) != (other_net.classes or [])
+        or (net.labels or []) != (other_net.labels or [])
         or net.outputs != other_net.outputs
     ):
         raise UsageError(
@@ -194,7 +200,7 @@ def _judged_rows(side: Side, truth: np.ndarray, scores: np.ndarray) -> Judged:
         return Judged(
             net.task, truth, scores, net.threshold, persistence, loss=net.loss
         )
-    if net.task != "binary" or side.crossed is None:
+    if net.task == "multiclass" or side.crossed is None:
         return Judged(net.task, truth, scores, net.threshold)
     kept = side.crossed
     cuts = kept.threshold_of_row

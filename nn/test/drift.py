@@ -27,6 +27,7 @@ from ..data.loading import load_for
 from ..data.profiles import Fields
 from ..files.export.columns import class_names, output_names
 from ..nn.prediction import mean_of, member_outputs
+from ..nn_aux import TASKS
 from ..utils import DataError, axis_texts, cut_line
 from .trained_rows import encoders_of, known_words
 from .values import names_of
@@ -274,7 +275,7 @@ def _of_predictions(net, ds: Dataset) -> Iterator[ColumnDrift]:
     except DataError:  # whoever predicts all rows says why
         return
     crossed = net.crossed.calibrated
-    if net.task == "regression":
+    if TASKS[net.task].by_output:
         names = output_names(net)
         for name, *values in zip(names, crossed.T, outputs.T, strict=True):
             usual, new = [Fields(profiles.AXIS, each) for each in values]

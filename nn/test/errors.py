@@ -13,11 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core import losses as core_losses
 from ..core.metrics import decide
 from ..core.thresholds import cut_offs
 from ..core.weighted import quantiles
 from ..data.dataset import TableRows
 from ..nn import Network
+from ..nn_aux import TASKS
 from ..utils import axis_texts
 from .values import gives_logits, names_of
 
@@ -40,6 +42,8 @@ def row_losses(net: Network, truth: np.ndarray, scores: np.ndarray) -> np.ndarra
     scores = scores.astype(np.float64)
     if net.task == "regression":
         return np.abs(scores - truth).mean(axis=1)
+    if TASKS[net.task].by_output:
+        return core_losses.row_losses(TASKS[net.task].loss, scores, truth)
     if not gives_logits(net):
         return (decide(scores, net.threshold) != truth).astype(np.float64)
     if net.outputs == 1:

@@ -30,7 +30,12 @@ CORRELATED = 0.9  # correlation from which two columns share what they say
 # each repeat takes all rows up to this number; of more it takes a part, as large
 ALL_ROWS = 4_000
 # the metric that is lost, by task
-USUAL_METRICS = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}
+USUAL_METRICS = {
+    "binary": "roc_auc",
+    "multiclass": "loss",
+    "multilabel": "roc_auc",
+    "regression": "rmse",
+}
 CURVES = 4  # columns that have a curve
 CURVE_POINTS = 16  # points of a column of numbers
 CURVE_WORDS = 8  # points of a column of words

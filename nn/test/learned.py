@@ -123,7 +123,7 @@ def learned_by_rows(
     baseline then; a constant that knows later rows as well does not count.
     """
     if loss is None or loss_of(loss).metric is None:
-        loss = TASKS[ds.task][1]
+        loss = TASKS[ds.task].loss
     of_all = best_output(loss, targets_of(ds.y, ds.weights, outputs=outputs))
     least_losses = _losses_of_constants(ds, np.tile(of_all, (len(ds.y), 1)), loss)
     baseline_losses = least_losses
@@ -175,7 +175,7 @@ def _constants_by_others(
 def _row_losses(ds: Dataset, scores: np.ndarray, loss: str) -> np.ndarray:
     """Return the log loss or, of numbers, `loss` of each row; nan where scores are no
     probabilities."""
-    if ds.task == "regression":
+    if TASKS[ds.task].by_output:
         return _losses_of_constants(ds, scores.astype(np.float64), loss)
     if ds.task == "binary":
         scores = scores[:, 0]
@@ -187,7 +187,7 @@ def _row_losses(ds: Dataset, scores: np.ndarray, loss: str) -> np.ndarray:
 def _losses_of_constants(ds: Dataset, constants: np.ndarray, loss: str) -> np.ndarray:
     """Return the loss of each row by the class shares or the mean that it is judged
     beside (rows, outputs)."""
-    if ds.task == "regression":
+    if TASKS[ds.task].by_output:
         with np.errstate(all="ignore"):
             return row_losses(loss, constants, ds.y.reshape(len(ds.y), -1))
     shares = constants
@@ -225,7 +225,7 @@ def warn_if_not_learned(figures: dict, ds: Dataset, reference: bool = False) -> 
     if reference:
         cause = OF_REFERENCE
     cause = cause_in(ds) or cause
-    if figures["classes"] is None:
+    if figures["classes"] is None and not figures.get("labels"):
         same = "the mean"
     else:
         same = "the class shares"

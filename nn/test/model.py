@@ -28,6 +28,15 @@ from .shapley import Explanation, explain
 LINES = 12  # of columns that a repr names
 
 
+def _labels_of(net: Network, scores: np.ndarray) -> np.ndarray:
+    """Return the class of each of several targets (rows, targets), of their scores."""
+    picked = [decide(of_target, net.threshold) for of_target in scores.T]
+    if net.labels is not None:
+        pairs = [labels_of(pair, net.label_type) for pair in net.labels]
+        picked = [pair[each] for pair, each in zip(pairs, picked, strict=True)]
+    return np.stack(picked, axis=1)
+
+
 class Model:
     """The content of a model file: one network, or many whose mean predicts.
 
@@ -67,21 +76,23 @@ class Model:
 
     def predict(self, rows) -> np.ndarray:
         """Return the class of each row (rows,), in the type in which training was given
-        it, or the values (rows,), of several targets (rows, targets)."""
+        it, or the values (rows,), of several targets either (rows, targets)."""
         net = self.network
         outputs = self.network.predict(rows)
         if net.task == "regression":
             if outputs.shape[1] == 1:
                 return outputs[:, 0]
             return outputs
+        if net.task == "multilabel":
+            return _labels_of(net, outputs)
         picked = decide(outputs, net.threshold)
         if net.classes is None:
             return np.arange(max(2, net.outputs))[picked]
         return labels_of(net.classes, net.label_type)[picked]
 
     def predict_proba(self, rows) -> np.ndarray:
-        """Return the probability of each class (rows, classes). Raises UsageError for a
-        regression."""
+        """Return the probability of each class (rows, classes), or that each of several
+        targets is positive (rows, targets). Raises UsageError for a regression."""
         if self.network.task == "regression":
             raise UsageError(
                 "predict_proba: the task is regression, which has no classes; use predict"
@@ -139,10 +150,12 @@ class Model:
     @property
     def classes_(self) -> np.ndarray | None:
         """Return the classes in the order of predict_proba, as scikit-learn names
-        them; None for a regression."""
+        them, the numbers of several targets; None for a regression."""
         net = self.network
         if net.task == "regression":
             return None
+        if net.task == "multilabel":
+            return np.arange(net.outputs)
         if net.classes is None:
             return np.arange(max(2, net.outputs))
         return labels_of(net.classes, net.label_type)
@@ -164,7 +177,8 @@ class Model:
             net = self.network
             targets = np.asarray(y)
             if net.task != "regression":
-                return float(np.mean(self.predict(data) == targets))
+                are_right = self.predict(data) == targets
+                return float(are_right.reshape(len(targets), -1).all(axis=1).mean())
             rows = Dataset(rows_of(net, data), targets, net.task)
             figures = test(net, rows)
         return figures["r2" if self.network.task == "regression" else "accuracy"]

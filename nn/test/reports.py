@@ -31,7 +31,7 @@ from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.pictures import check_range
 from ..data.twins import twins_to_keep_together
 from ..nn.model import target_of
-from ..nn_aux import ACTIVATIONS
+from ..nn_aux import ACTIVATIONS, TASKS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 from .sureness import Held, held
@@ -41,6 +41,7 @@ QUICK = "quick"  # intervals that cost a training next to nothing
 QUICK_NAMES = {  # the metrics that have these: the first one and the loss
     "binary": ("roc_auc", "log_loss"),
     "multiclass": ("accuracy", "log_loss"),
+    "multilabel": ("roc_auc", "log_loss"),
     "regression": ("rmse",),
 }
 QUICK_ROWS = 10_000
@@ -151,6 +152,8 @@ def figures_of(
         report = regression_report(*rows, net.loss)
         if truth.shape[1] > 1:
             report["per_target"] = figures_by_target(*rows, net.loss)
+    elif net.task == "multilabel":
+        report = multilabel_report(truth, scores, ds.targets, cuts, weights, folds)
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
@@ -312,6 +315,43 @@ def multiclass_report(
     }
 
 
+def multilabel_report(
+    truth: np.ndarray,
+    scores: np.ndarray,
+    targets: Sequence[str] | None = None,
+    cuts=None,
+    weights=None,
+    folds=None,
+) -> dict:
+    """Return all figures for several targets of two classes: truth, of 0 and 1, and
+    scores (rows, targets), weights (rows,); cuts and folds as figures_of takes them.
+    `per_target` has the figures of each."""
+    judged = Judged("multilabel", truth, scores, cuts, folds=folds)
+    weights = checked_weights(weights, len(truth))
+    _warn_no_probabilities(judged.are_probabilities)
+    names = targets or list(map(str, range(truth.shape[1])))
+    is_whole = are_constant(truth)
+    if is_whole.any():
+        alike = listed([names[target] for target in np.flatnonzero(is_whole)])
+        remarks.warning(
+            "roc_auc and pr_auc are undefined, and not in the means, where all rows are "
+            "of one class: %s",
+            alike,
+        )
+    return {
+        **_rows(len(truth), weights is not None),
+        **judged.values(weights),
+        "per_target": [
+            {
+                "target": name,
+                **target.counts(weights)._asdict(),
+                **target.values(weights),
+            }
+            for name, target in zip(names, judged.by_target, strict=True)
+        ],
+    }
+
+
 def regression_report(
     truth: np.ndarray,
     predicted: np.ndarray,
@@ -464,12 +504,12 @@ def _truth(net, ds) -> np.ndarray:
             f"{name_of(ds)}: the target is {name}, an input of the network, expected another column; "
             "read the data with nn.load_for(net, ...)"
         )
-    if (net.task == "regression") != (ds.task == "regression"):
+    if _kind_of(net.task) != _kind_of(ds.task):
         raise UsageError(
             f"{name_of(ds)}: the network's task is {net.task}, the data were loaded as {ds.task};"
             f" load them with task={net.task!r}"
         )
-    if net.task != "regression":
+    if not TASKS[net.task].by_output:
         is_renumbered = (
             net.classes and ds.classes and list(net.classes) != list(ds.classes)
         )
@@ -477,6 +517,12 @@ def _truth(net, ds) -> np.ndarray:
             return _renumbered(ds, net.classes)
         return np.asarray(ds.y)
     return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
+
+
+def _kind_of(task: str) -> tuple:
+    """Return what targets are like, which networks of one kind share."""
+    kind = TASKS.get(task)
+    return kind and kind[2:]
 
 
 def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
@@ -497,7 +543,7 @@ def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
 def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
     """Raise DataError or UsageError unless the outputs match the targets in number, and
     every class has an output."""
-    if net.task == "regression":
+    if TASKS[net.task].by_output:
         if truth.shape[1] != outputs:
             raise DataError(
                 f"{name_of(ds)}: found {truth.shape[1]} target columns, expected {outputs},"

@@ -18,6 +18,8 @@ def conformal_of(
 ) -> Intervals | ClassSets | None:
     """Return how sure predictions of a network are, by rows that it does not know; None
     where they are too few to tell. bounds: of intervals, as bounds_of returns them."""
+    if net.task == "multilabel":
+        return None
     if net.task == "regression":
         truth = truth.reshape(scores.shape)
         return Intervals.of(truth, scores, bounds, weights, groups)

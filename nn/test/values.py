@@ -20,6 +20,7 @@ import numpy as np
 from .. import backends
 from ..data.dataset import TableRows
 from ..data.pictures import BYTE
+from ..nn_aux import TASKS
 from ..utils import UsageError
 
 LINEAR = "linear"
@@ -191,8 +192,11 @@ class Value:
         temperature = 1.0
         if net.is_combined:
             temperature = net.temperature
-        if len(logits) == 1 and net.outputs == 1:
-            return logits[0] / temperature
+        shape = logits[0].shape
+        logits = [_of_each_choice(net, each) for each in logits]
+        is_of_two = logits[0].shape[1] == 1
+        if len(logits) == 1 and is_of_two:
+            return logits[0].reshape(shape) / temperature
         logs = list(map(log_probabilities, logits))
         mean = logs[0]
         if len(logs) > 1:  # the logarithm of the weighted mean of probabilities
@@ -201,8 +205,8 @@ class Value:
                 self._weighted_sum([np.exp(log - most) for log in logs])
             )
         mean = mean / temperature
-        if net.outputs == 1:
-            return mean[:, 1:] - mean[:, :1]
+        if is_of_two:
+            return (mean[:, 1:] - mean[:, :1]).reshape(shape)
         return mean - mean.mean(axis=1, keepdims=True)
 
     def _weighted_sum(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -221,20 +225,27 @@ def _in_units(member, output: np.ndarray) -> np.ndarray:
 def gives_logits(net) -> bool:
     """Return whether a network's last layer is a sigmoid or a softmax, so that its sums
     are logits."""
-    output_function = "softmax"
-    if net.task == "binary":
-        output_function = "sigmoid"
-    return net.layers[-1].output_function == output_function
+    task = TASKS[net.task]
+    return task.of_classes and net.layers[-1].output_function == task.output
 
 
 def scores_of(net, values: np.ndarray) -> np.ndarray:
     """Return scores or predicted values of the values that are explained."""
     if not gives_logits(net):
         return values
-    logs = log_probabilities(values)
-    if net.outputs == 1:
+    logits = _of_each_choice(net, values)
+    logs = log_probabilities(logits)
+    if logits.shape[1] == 1:
         logs = logs[:, 1:]
-    return np.exp(logs)
+    return np.exp(logs).reshape(values.shape)
+
+
+def _of_each_choice(net, logits: np.ndarray) -> np.ndarray:
+    """Return logits with a row for each choice among classes: of several targets for
+    each of them (rows * targets, 1)."""
+    if TASKS[net.task].by_output:
+        return logits.reshape(-1, 1)
+    return logits
 
 
 def log_probabilities(logits: np.ndarray) -> np.ndarray:

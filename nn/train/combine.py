@@ -58,6 +58,7 @@ def figures_of_member(member: Member) -> dict:
         "parameters": net.parameter_count,
         "columns": kinds_of_columns(net),
         "classes": net.classes,
+        **({"labels": net.labels} if net.labels else {}),
         "target": target_of(net),
         "epochs": member.options.epochs,
         "epochs_run": len(member.chosen("losses")),
@@ -174,7 +175,7 @@ class Combined:
         )
         # the means over the folds tell the loss, and that of a constant
         del figures["baseline"]
-        if net.loss != TASKS[ds.task][1]:
+        if net.loss != TASKS[ds.task].loss:
             del figures["learned"]
         with logged_once(remarks):
             each = figures_by_fold(net, ds, *out_of_fold(net, ds))

@@ -45,8 +45,9 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
             )
     if options.calibrate != DEFAULTS["calibrate"]:
         flag = f"--calibrate {options.calibrate}"
-        output, _ = TASKS[net.task]
-        if net.task == "regression" or net.layers[-1].output_function != output:
+        output = TASKS[net.task].output
+        can_be = net.task in ("binary", "multiclass")
+        if not can_be or net.layers[-1].output_function != output:
             found = f"{net.task}, with a {net.layers[-1].output_function} output layer"
             raise UsageError(
                 f"{flag}: needs class probabilities by a sigmoid or softmax; the task is {found}"

@@ -119,7 +119,7 @@ def _loaded(data, target, described, of_load: dict, of_network: dict) -> Dataset
         **of_load,
         **{name: of_network[name] for name in ("dtype",) if name in of_network},
     }
-    task = loss_of(of_network.get("loss") or TASKS["regression"][1]).task
+    task = loss_of(of_network.get("loss") or TASKS["regression"].loss).task
     if task and of_load.get("task", "auto") == "auto":
         of_load["task"] = task
     if target is not None:

@@ -129,7 +129,7 @@ def _spec_of(net: Network, layers: str, activation: str | None) -> str:
     inputs = input_shape(net.layers)
     shape = inputs if isinstance(inputs, tuple) else (inputs,)
     text = completed(layers, shape, net.outputs)
-    found = parse(text, activation or "relu", TASKS[net.task][0], columns)
+    found = parse(text, activation or "relu", TASKS[net.task].output, columns)
     return to_spec(found)
 
 

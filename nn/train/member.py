@@ -469,7 +469,7 @@ class Member:
         nan where it is undefined."""
         net = self.net
         ds, rows, *_ = self.rows.judging
-        if net.task == "regression" and net.target_scaling is not None:
+        if net.target_scaling is not None:
             scores = net.target_scaling.inverse(scores)
         value = metric(
             self.monitor.name,

@@ -43,8 +43,8 @@ def check_choice(net: Network, options: Options, flag: str) -> None:
     name = options.monitored.name
     if (
         name in OF_PROBABILITIES
-        and net.task != "regression"
-        and output != TASKS[net.task][0]
+        and TASKS[net.task].of_classes
+        and output != TASKS[net.task].output
     ):
         raise UsageError(
             f"--monitor {name}: {flag} would choose by probabilities, which a {output} output layer does not "

@@ -14,6 +14,7 @@ from support.figures import close, dataset, judged_rows, network, report_of
 
 from nn.core.metrics import (
     _FORMULAS,
+    Judged,
     checked_weights,
     confusion_matrix,
     decide,
@@ -401,6 +402,7 @@ def test_metrics_know_which_way_is_better_and_have_a_formula_for_each_of_their_t
         "persistence_rmse",
         "deviance",
         "pinball",
+        "hamming_loss",
     }
     assert Monitor("loss").is_better(0.1, 0.2)
     assert not Monitor("loss").is_better(0.2, 0.2)
@@ -506,3 +508,45 @@ def test_figures_of_several_targets_are_told_by_target_too():
     targets = [row["target"] for row in constant["per_target"]]
     assert targets == ["0", "1"]
     assert "per_target" not in report_of_targets(truth[:, :1], predicted[:, :1])
+
+
+def test_metrics_of_several_targets_are_those_of_scikit_learn():
+    """Means over targets, and figures of rows and of all targets together."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 2, size=(80, 3))
+    scores = np.clip(truth * 0.3 + rng.uniform(size=truth.shape) * 0.7, 0, 1).round(2)
+    picked = scores >= 0.5
+    weights = rng.integers(0, 4, size=80)
+    for given in (None, weights):
+        judged = Judged("multilabel", truth, scores)
+        values = judged.values(checked_weights(given, 80))
+        sure = {"sample_weight": given, "average": "macro", "zero_division": 0}
+        expected = {
+            "precision": metrics.precision_score(truth, picked, **sure),
+            "recall": metrics.recall_score(truth, picked, **sure),
+            "f1": metrics.f1_score(truth, picked, **sure),
+            "micro_f1": metrics.f1_score(truth, picked, **sure | {"average": "micro"}),
+            "accuracy": metrics.accuracy_score(truth, picked, sample_weight=given),
+            "hamming_loss": metrics.hamming_loss(truth, picked, sample_weight=given),
+            "roc_auc": metrics.roc_auc_score(truth, scores, sample_weight=given),
+            "pr_auc": metrics.average_precision_score(
+                truth, scores, sample_weight=given
+            ),
+            "log_loss": np.mean(
+                [
+                    metrics.log_loss(of_target, p, sample_weight=given)
+                    for of_target, p in zip(truth.T, scores.T, strict=True)
+                ]
+            ),
+        }
+        for name, value in expected.items():
+            assert values[name] == pytest.approx(value, rel=1e-12), name
+        assert values.keys() == {*expected, "mcc", "brier"}
+
+
+def test_a_target_of_one_class_has_no_area_and_is_not_in_the_mean():
+    truth = np.array([[0, 1], [0, 0], [0, 1]])
+    scores = np.array([[0.1, 0.8], [0.2, 0.3], [0.1, 0.2]])
+    values = Judged("multilabel", truth, scores).values()
+    assert values["roc_auc"] == 0.5
+    assert Judged("multilabel", truth[:, :1], scores[:, :1]).values()["roc_auc"] is None

@@ -273,6 +273,8 @@ HOSTILE = {
     ],
     "medians": [None, "12", [1.0], [1.0, "2"], [1.0, 2.0, 3.0], {}],
     "label_type": [None, "complex", 1, ["int"], "bool"],
+    # the model is of one target
+    "labels": [None, {}, "01", [["0"]], [["0", "0"]], [[0, 1]], [["0", "1"]]],
     "gap_words": [None, "NA", [1], {}, ["\ud800"]],
     "code_page": [None, "utf-8", 1252, []],
     "pictures": [

@@ -13,7 +13,7 @@ from ...core.conformal import ClassSets, Intervals
 from ...data.calendar import DATE_PARTS
 from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
-from ...nn_aux import ACTIVATIONS
+from ...nn_aux import ACTIVATIONS, TASKS
 from ...utils import UsageError, atomic_file, counted
 from . import c_inputs
 from .c_inputs import LONGEST_LITERAL
@@ -24,6 +24,7 @@ from .columns import (
     distinct,
     exposure_name,
     input_kind,
+    label_names,
     output_names,
     pixel_divisor,
     prediction_names,
@@ -205,7 +206,7 @@ class _File:
 
     def _interface(self) -> str:
         net = self.net
-        if net.task == "regression":
+        if TASKS[net.task].by_output:
             classes = 0
         else:
             classes = len(class_names(net))
@@ -274,7 +275,7 @@ class _File:
         )
         inputs = c_inputs.Inputs(constants, self.vocabularies)
         rows = [self._network(number, inputs) for number in range(len(net.members))]
-        if net.task == "regression":
+        if TASKS[net.task].by_output:
             names = []
         else:
             names = [name.encode() for name in class_names(net)]
@@ -437,6 +438,12 @@ class _File:
             return [
                 f"  {place}  {comment(name)}"
                 for place, name in enumerate(prediction_names(net))
+            ]
+        if net.task == "multilabel":
+            pairs = zip(output_names(net), label_names(net), strict=True)
+            return [
+                f"  {place}  score {comment(name)}: {comment(pair[1])} from NN_THRESHOLD on, else {comment(pair[0])}"
+                for place, (name, pair) in enumerate(pairs)
             ]
         is_probability = net.layers[-1].output_function in ("sigmoid", "softmax")
         if is_probability:

@@ -10,6 +10,7 @@ import numpy as np
 from ...data.column import blurs
 from ...data.pictures import BYTE
 from ...data.written import WrittenDates, WrittenNumbers
+from ...nn_aux import TASKS
 from ...utils import UsageError
 
 UNSEEN = "\0"  # a word that no column of text has
@@ -68,10 +69,15 @@ def class_names(net) -> list[str]:
     return net.classes or [str(number) for number in range(max(net.outputs, 2))]
 
 
+def label_names(net) -> list[list[str]]:
+    """Return the two classes of each of several targets."""
+    return net.labels or [["0", "1"]] * net.outputs
+
+
 def output_names(net) -> list[str]:
     """Return what each output is of: a target, or a class, of two classes the second
     one."""
-    if net.task == "regression":
+    if TASKS[net.task].by_output:
         return net.targets or (
             [""] if net.outputs == 1 else [str(i) for i in range(net.outputs)]
         )
@@ -79,10 +85,13 @@ def output_names(net) -> list[str]:
 
 
 def prediction_names(net) -> list[str]:
-    """Return what the columns of predictions are called: each target's, or the class
-    and the score of each class."""
+    """Return what the columns of predictions are called: each target's, of two classes
+    both class and score, or the class and the score of each class."""
     if net.task == "regression":
         return [f"predicted {target}".strip() for target in output_names(net)]
+    if net.task == "multilabel":
+        ways = ("predicted", "score")
+        return [f"{way} {name}" for name in output_names(net) for way in ways]
     return ["predicted", *(f"score {name}" for name in output_names(net))]
 
 

@@ -19,6 +19,7 @@ from .columns import (
     column_names,
     exposure_name,
     input_kind,
+    label_names,
     pixel_divisor,
     shares,
     units,
@@ -103,7 +104,8 @@ def onnx_model(net, level: float | None = None):
     Inputs: of a table of plain numbers, whatever the network makes of them, and of
     images `features`, else one for each column, (rows, 1), by its name; beside them
     the exposure, by which outputs are multiplied.
-    Outputs: `label` and `probabilities` (rows, classes), or `values` (rows, targets).
+    Outputs: `label` and `probabilities` (rows, classes), both (rows, targets) of
+    several targets of two classes, or `values` (rows, targets).
     With a level `set` (rows, classes) too, or `low` and `high` (rows, targets).
     """
     from ... import __version__
@@ -128,8 +130,9 @@ def onnx_model(net, level: float | None = None):
         _add_classes(graph, net, out, inputs)
     for name, value, dtype, shape in sureness:
         graph.output(inputs.free(name), inputs.exposed(value, dtype), dtype, shape)
+    facts = [*_ONNX_FACTS, *(["labels"] if net.labels else [])]
     return graph.model(
-        __version__, {name: json.dumps(getattr(net, name)) for name in _ONNX_FACTS}
+        __version__, {name: json.dumps(getattr(net, name)) for name in facts}
     )
 
 
@@ -374,18 +377,18 @@ def _add_classes(graph: Graph, net, out: str, inputs: _Inputs) -> None:
     """Add the class of each row and its probabilities, or scores where the last layer
     gives others."""
     names = class_names(net)
-    if net.task == "binary":
-        score = graph.cast(out, np.float64)
-        threshold = graph.constant(net.threshold, np.float64)
-        is_one = graph.add("GreaterOrEqual", score, threshold)
-        no, yes = [graph.constant([name], object) for name in names]
-        words = graph.add("Where", is_one, yes, no)
+    shape: tuple[int, ...] = ()
+    if net.task == "multilabel":
+        label = _of_two(graph, net, out, np.transpose(label_names(net)))
+        shape = (net.outputs,)
+    elif net.task == "binary":
+        words = _of_two(graph, net, out, [[name] for name in names])
         label = graph.add("Reshape", words, graph.constant([-1], np.int64))
     else:
         index = graph.add("ArgMax", out, axis=1, keepdims=0)
         words = graph.constant(np.array(names, object), object)
         label = graph.add("Gather", words, index)
-    graph.output(inputs.free(LABEL), label, str, ())
+    graph.output(inputs.free(LABEL), label, str, shape)
     function = net.layers[-1].output_function
     width = net.outputs
     if net.task == "binary" and function == "sigmoid":
@@ -396,6 +399,16 @@ def _add_classes(graph: Graph, net, out: str, inputs: _Inputs) -> None:
     else:
         name = SCORES
     graph.output(inputs.free(name), out, graph.dtype, (width,))
+
+
+def _of_two(graph: Graph, net, out: str, names) -> str:
+    """Return the names of classes (rows, outputs) by scores, in float64. names: of the
+    class below the threshold, and of the other one, for each output."""
+    score = graph.cast(out, np.float64)
+    threshold = graph.constant(net.threshold, np.float64)
+    is_one = graph.add("GreaterOrEqual", score, threshold)
+    no, yes = [graph.constant(np.array(of_one, object), object) for of_one in names]
+    return graph.add("Where", is_one, yes, no)
 
 
 # -------------------------------------------------------------- each layer as operators

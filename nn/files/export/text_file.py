@@ -15,6 +15,8 @@ def save_text(net, path: str | os.PathLike) -> None:
     """Write a network of dense sigmoid layers, which reads raw rows; replaces the file
     whole or not at all. Raises OutputError, UsageError."""
     text_model.check_layers(net.layers)
+    if net.task == "multilabel":
+        raise UsageError("--model: a .m file knows no several yes/no targets; use .bin")
     if net.is_combined:
         raise UsageError(
             f"--model: a .m file holds one network, not {len(net.members)}; use .bin"

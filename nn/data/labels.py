@@ -1,0 +1,132 @@
+"""Several targets of two classes each: what their columns are as 0 and 1, and the names
+of both classes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..utils import DataError, listed
+from .column import TRUTHS, Column, Table, as_text, number_in, number_text
+from .fields import place_of
+from .source import TableSource
+
+
+class Labels(NamedTuple):
+    """Targets of two classes: values (rows, targets) of 0 and 1, nan for a gap; the
+    classes of each, the second one is 1; their type, see column.LABEL_TYPES."""
+
+    values: np.ndarray
+    names: list[list[str]]
+    label_type: str | None
+
+
+def labels_in(columns: list[Column], is_asked: bool) -> Labels | None:
+    """Return the labels that columns hold; None where not each of them has two classes:
+    0 and 1 or yes/no words, or, where they are asked for, any."""
+    found = [_label_in(column, is_asked) for column in columns]
+    if None in found:
+        return None
+    names = [_both(pair, found) for pair in found]
+    if None in names:
+        return None
+    types = {column.given for column in columns}
+    label_type = types.pop() if len(types) == 1 else None
+    return Labels(_values(columns, names), names, label_type)
+
+
+def labels_by(
+    source: TableSource,
+    table: Table,
+    places: list[int],
+    names: list[list[str]],
+) -> Labels:
+    """Return the labels of a model, by their names, or by their values where both are
+    numbers. DataError: a field is neither of two."""
+    columns = [table.columns[place] for place in places]
+    values = _values(columns, names)
+    for number, (place, column) in enumerate(zip(places, columns, strict=True)):
+        unknown = np.isnan(values[:, number]) & ~column.is_gap
+        if unknown.any():
+            row = int(unknown.argmax())
+            word = as_text(column).texts()[row]
+            raise DataError(
+                f'{place_of(source, table, row, place)}: found "{word}", expected '
+                f"{' or '.join(names[number])}; correct it, or choose the targets with --target"
+            )
+    return Labels(values, names, None)
+
+
+def about_no_labels(place: str, columns: list[Column], names: list[str]) -> DataError:
+    """Return the error for columns that are asked to be labels, and are not. names:
+    those of the columns."""
+    for column, name in zip(columns, names, strict=True):
+        if _label_in(column, True) is None:
+            words = as_text(column).words
+            kinds = f"{len(words)} classes ({listed(words, 3)})"
+            return DataError(
+                f"{place}, {name}: {kinds}, expected two for --task multilabel; choose "
+                "the targets with --target or use another --task"
+            )
+    return DataError(
+        f"{place}: targets of one class only, expected two for --task multilabel"
+    )
+
+
+def _label_in(column: Column, is_asked: bool) -> list[str] | None:
+    """Return the classes of a column, the positive one last: yes beside no, 1 above
+    another number, else the rarer; one that alone occurs; None where they are no two
+    classes."""
+    if column.reads == "number":
+        known = column.values[~np.isnan(column.values)]
+        if ((known == 0) | (known == 1)).all():
+            return ["0", "1"]
+        distinct = np.unique(known) if is_asked else known[:0]
+        if len(distinct) == 2 and not column.odd:
+            return [number_text(value + 0.0) for value in distinct]
+        return None
+    words = column.words
+    truths = [TRUTHS.get(word.lower()) for word in words]
+    are_truths = None not in truths and len(set(truths)) == len(truths)
+    if not 0 < len(words) <= 2 or not (are_truths or is_asked):
+        return None
+    if are_truths:
+        return sorted(words, key=lambda word: TRUTHS[word.lower()])
+    counts = column.counts()
+    return sorted(words, key=lambda word: (number_in(word) == 1, -counts[word], word))
+
+
+def _both(pair: list[str], pairs: list[list[str]]) -> list[str] | None:
+    """Return both classes of a target; of one where only one occurs those of another
+    target that has it, None where none has."""
+    if len(pair) == 2:
+        return pair
+    whole = (other for other in pairs if len(other) == 2 and pair[0] in other)
+    return next(whole, None)
+
+
+def _values(columns: list[Column], names: list[list[str]]) -> np.ndarray:
+    """Return columns as 0 and 1 (rows, targets), nan for what is neither class."""
+    values = np.empty((len(columns[0]), len(columns)))
+    for number, (column, pair) in enumerate(zip(columns, names, strict=True)):
+        if column.reads == "number" and pair == ["0", "1"]:
+            known = column.values
+            are_bits = (known == 0) | (known == 1)
+            values[:, number] = np.where(are_bits, known, np.nan)
+            continue
+        text = as_text(column)
+        numbers = [number_in(name) for name in pair]
+        of_words = [_place_in(word, pair, numbers) for word in text.words]
+        values[:, number] = np.array([*of_words, np.nan])[text.values]
+    return values
+
+
+def _place_in(word: str, pair: list[str], numbers: list[float | None]) -> float:
+    """Return which of two classes a word is, nan for none."""
+    if word in pair:
+        return pair.index(word)
+    number = number_in(word)
+    if number is not None and number in numbers:
+        return numbers.index(number)
+    return np.nan

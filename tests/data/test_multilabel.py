@@ -1,0 +1,174 @@
+"""Several yes/no targets: which columns are such, and what becomes of their fields."""
+
+import numpy as np
+import pytest
+
+import nn
+from nn.utils import DataError, LayersMismatch, UsageError
+
+
+def write(path, columns: dict) -> str:
+    """Write columns of texts or numbers as a CSV file."""
+    rows = [columns.keys(), *zip(*columns.values(), strict=True)]
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    return str(path)
+
+
+def made(rows: int = 60) -> dict:
+    """Two columns of numbers, and bits that are not one-hot."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 2)).round(3)
+    bits = (x + rng.normal(size=(rows, 2)) > 0).astype(int)
+    bits[:3] = [[1, 1], [0, 0], [1, 0]]
+    return {"a": x[:, 0], "b": x[:, 1], "p": bits[:, 0], "q": bits[:, 1]}
+
+
+WORDS = {
+    "0/1": ("0", "1"),
+    "yes/no": ("no", "yes"),
+    "truths": ("False", "True"),
+    "letters": ("N", "Y"),
+}
+
+
+@pytest.mark.parametrize("names", WORDS.values(), ids=WORDS)
+def test_targets_that_are_all_yes_or_no_are_several_labels(tmp_path, names):
+    columns = made()
+    bits = np.stack([columns["p"], columns["q"]], axis=1)
+    columns["q"] = [names[bit] for bit in columns["q"]]
+    ds = nn.load(write(tmp_path / "t.csv", columns), target="p,q")
+    assert ds.task == "multilabel"
+    assert ds.labels == [["0", "1"], list(names)]
+    assert ds.outputs == 2
+    assert ds.classes is None
+    assert ds.y.dtype == np.float32
+    assert (ds.y == bits).all()
+
+
+def test_one_hot_columns_stay_several_classes_unless_labels_are_asked_for(tmp_path):
+    columns = made()
+    columns["q"] = 1 - columns["p"]
+    path = write(tmp_path / "t.csv", columns)
+    assert nn.load(path, target="p,q").task == "multiclass"
+    assert nn.load(path, target="p,q").classes == ["p", "q"]
+    assert nn.load(path, target="p,q", task="multilabel").task == "multilabel"
+
+
+def test_numbers_among_the_targets_stay_a_regression(tmp_path):
+    columns = made()
+    columns["q"] = np.arange(60) / 7
+    assert nn.load(write(tmp_path / "t.csv", columns), target="p,q").task == (
+        "regression"
+    )
+
+
+def test_a_regression_that_is_asked_for_has_bits_as_numbers(tmp_path):
+    path = write(tmp_path / "t.csv", made())
+    ds = nn.load(path, target="p,q", task="regression")
+    assert (ds.task, ds.labels) == ("regression", None)
+
+
+def test_any_two_classes_are_labels_where_they_are_asked_for(tmp_path):
+    columns = made()
+    columns["p"] = [[3, 7][bit] for bit in columns["p"]]
+    columns["q"] = ["cat"] * 50 + ["dog"] * 10
+    ds = nn.load(write(tmp_path / "t.csv", columns), target="p,q", task="multilabel")
+    assert ds.labels == [["3", "7"], ["cat", "dog"]]
+    assert ds.y[:, 1].sum() == 10, "the rarer one is positive"
+
+
+def test_a_label_of_one_word_has_the_classes_of_another_target(tmp_path):
+    columns = made()
+    columns["p"] = [["no", "yes"][bit] for bit in columns["p"]]
+    columns["q"] = ["no"] * 60
+    ds = nn.load(write(tmp_path / "t.csv", columns), target="p,q")
+    assert ds.labels == [["no", "yes"]] * 2
+    assert not ds.y[:, 1].any()
+
+
+@pytest.mark.parametrize(
+    "changes, fault",
+    [
+        ({"q": ["a", "b", "c"] * 20}, "column q: 3 classes (a, b, c), expected two"),
+        ({"q": ["no"] * 60}, "targets of one class only"),
+        ({"q": np.arange(60)}, "column q: 60 classes"),
+    ],
+)
+def test_targets_that_are_no_labels_are_refused_where_labels_are_asked_for(
+    tmp_path, changes, fault
+):
+    path = write(tmp_path / "t.csv", made() | changes)
+    with pytest.raises(DataError) as refused:
+        nn.load(path, target="p,q", task="multilabel")
+    assert fault in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_one_target_is_no_several_labels(tmp_path):
+    with pytest.raises(DataError, match="one target column, expected several"):
+        nn.load(write(tmp_path / "t.csv", made()), target="p", task="multilabel")
+
+
+def test_an_odd_word_among_numbers_is_named(tmp_path):
+    columns = made()
+    columns["q"] = [*columns["q"][:-1], "maybe"]
+    with pytest.raises(DataError, match='column q: found "maybe", expected a number'):
+        nn.load(write(tmp_path / "t.csv", columns), target="p,q")
+
+
+def test_a_network_of_other_outputs_is_refused(tmp_path):
+    path = write(tmp_path / "t.csv", made())
+    with pytest.raises(LayersMismatch, match="2 target columns of two classes"):
+        nn.load(path, target="p,q", outputs=3)
+    with pytest.raises(UsageError, match="an output for each target, at least 2"):
+        nn.Network("2,1", "multilabel")
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """A model of two targets, the second one of words, and its data."""
+    columns = made(200)
+    columns["q"] = [["no", "yes"][bit] for bit in columns["q"]]
+    path = write(tmp_path / "t.csv", columns)
+    ds = nn.load(path, target="p,q")
+    net = nn.Network.for_data(ds, "auto,4,2", seed=1)
+    nn.train(net, ds, epochs=5)
+    net.export(tmp_path / "m.bin")
+    return nn.Network.load(tmp_path / "m.bin"), columns, tmp_path
+
+
+def test_a_model_reads_its_labels_by_name_or_number(trained):
+    net, columns, folder = trained
+    assert net.labels == [["0", "1"], ["no", "yes"]]
+    columns["p"] = [f"{bit}.0" for bit in columns["p"]]
+    ds = nn.load_for(net, write(folder / "again.csv", columns))
+    assert (ds.y[:, 0] == np.array(columns["p"], float)).all()
+    assert (ds.y[:, 1] == (np.array(columns["q"]) == "yes")).all()
+    columns["q"][7] = "perhaps"
+    other = write(folder / "other.csv", columns)
+    with pytest.raises(DataError) as refused:
+        nn.load_for(net, other)
+    told = 'row 9, column q: found "perhaps", expected no or yes'
+    assert told in str(refused.value)
+
+
+def test_the_loss_is_the_mean_of_bce_over_targets_and_rows(trained):
+    net, _, folder = trained
+    ds = nn.load_for(net, str(folder / "t.csv"))
+    p = net.predict(ds.x).astype(np.float64)
+    by_hand = -np.log(np.where(ds.y == 1, p, 1 - p)).mean()
+    figures = nn.test(net, ds)
+    assert net.loss == "bce"
+    assert figures["log_loss"] == pytest.approx(by_hand, rel=1e-6)
+    each = [target["log_loss"] for target in figures["per_target"]]
+    assert np.mean(each) == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_labels_are_predicted_in_their_own_words(trained):
+    net, _, folder = trained
+    rows = nn.load_for(net, str(folder / "t.csv")).x
+    scores = net.predict(rows)
+    predicted = nn.Model(net).predict(rows)
+    assert predicted.shape == scores.shape == (200, 2)
+    assert (predicted[:, 1] == np.where(scores[:, 1] >= 0.5, "yes", "no")).all()
+    assert (predicted[:, 0] == np.where(scores[:, 0] >= 0.5, "1", "0")).all()
