@@ -47,6 +47,7 @@ try:
     from sklearn.utils.multiclass import (
         _check_partial_fit_first_call,
         check_classification_targets,
+        type_of_target,
     )
     from sklearn.utils.validation import (
         _check_sample_weight,
@@ -471,7 +472,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     rows of each class count in the loss, times their sample_weight: balanced (each
     class as much as another), {class: weight} (1 for the others), or a number for each
     class in the order of classes_. fit holds no rows out: `validation` or eval_set set
-    some apart.
+    some apart. y may be (rows, labels) of 0 and 1; classes_ are their numbers then.
 
     Fitted: network_ (Network), classes_, n_features_in_, feature_names_in_, loss_curve_
     (an epoch's mean loss each), figures_ (those of `nn --train --json`).
@@ -490,14 +491,17 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         return self._part(X, y, sample_weight)
 
     def predict(self, X) -> np.ndarray:
-        """Return the class of each row (rows,); of two classes by the threshold."""
+        """Return the class of each row (rows,), or 0 and 1 of each of several labels
+        (rows, labels); of two classes by the threshold."""
         scores = self._outputs(X)
+        if self._are_labels:
+            return (scores.astype(np.float64) >= self.network_.threshold).astype(int)
         picked = decide(scores, self.network_.threshold)
         return self.classes_[picked]
 
     def predict_proba(self, X) -> np.ndarray:
-        """Return the probability of each class (rows, classes), in the order of
-        classes_."""
+        """Return the probability of each class, or of each of several labels, (rows,
+        classes), in the order of classes_."""
         scores = self._outputs(X)
         if scores.shape[1] == 1:
             return np.hstack([1 - scores, scores])
@@ -515,7 +519,8 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     def decision_function(self, X) -> np.ndarray:
         """Return how far each row is towards a class, by the logit of probabilities:
-        above 0 it is classes_[1] (rows,); of several classes (rows, classes)."""
+        above 0 it is classes_[1] (rows,), or has a label (rows, labels); of several
+        classes (rows, classes)."""
         scores = self._outputs(X).astype(np.float64)
         are_probabilities = self.network_.layers[-1].output_function in (
             "sigmoid",
@@ -525,23 +530,48 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
             level = _logit
         else:
             level = np.asarray
+        if self._are_labels:
+            return level(scores) - level(self.network_.threshold)
         if scores.shape[1] > 1:
             return level(scores)
         return level(scores[:, 0]) - level(self.network_.threshold)
 
     def _task(self) -> str:
+        if self._are_labels:
+            return "multilabel"
         if len(self.classes_) == 2:
             return "binary"
         return "multiclass"
 
     def _checked_targets(self, y) -> np.ndarray:
+        if type_of_target(y, input_name="y") == "multilabel-indicator":
+            y = check_array(y, accept_sparse="csr", input_name="y")
+            y = y.toarray() if issparse(y) else y
+            if not np.isin(y, (0, 1)).all():
+                raise ValueError("y: several labels are told by 0 and 1")
+            return y
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         return y
 
     def _targets(self, y: np.ndarray, reset: bool = True) -> np.ndarray:
-        """Return the indices of the classes; reset: y says which classes there are."""
+        """Return the indices of the classes, or 0 and 1 of labels; reset: y says which
+        classes there are."""
+        if reset or not hasattr(self, "network_"):
+            self._are_labels = y.ndim == 2
+        if self._are_labels != (y.ndim == 2):
+            raise ValueError(
+                "y: found one class of each row beside several labels; give both alike"
+            )
+        if self._are_labels:
+            if reset:
+                self.classes_ = np.arange(y.shape[1])
+            if y.shape[1] != len(self.classes_):
+                raise ValueError(
+                    f"y: found {y.shape[1]} labels, expected {len(self.classes_)}"
+                )
+            return y.astype(np.int64)
         if reset:
             self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
@@ -555,7 +585,9 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
             )
         return np.searchsorted(self.classes_, y)
 
-    def _class_names(self) -> list[str]:
+    def _class_names(self) -> list[str] | None:
+        if self._are_labels:
+            return None
         are_numbers = self.classes_.dtype.kind in "iuf"
         return [
             number_text(value) if are_numbers else str(value)
@@ -573,6 +605,11 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         if weights is not None and not isinstance(weights, str):
             given["class_weight"] = ",".join(repr(float(weight)) for weight in weights)
         return given
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
 class NetworkRegressor(RegressorMixin, _NetworkEstimator):
