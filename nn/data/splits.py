@@ -12,6 +12,7 @@ import numpy as np
 from ..core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import DataError, UsageError, listed, log
 from .dataset import Dataset, all_weightless, name_of
+from .stratified import dealt
 from .twins import count_of_twins, twins_to_keep_together
 
 ROWS_A_FOLD = 4  # the fewest of a fold that are worth a network
@@ -47,7 +48,8 @@ def split_rows(
     Rows of weight 0 are in no part, unless keeps_weightless, as in earlier versions,
     nor are rows that repeat another, where they leave. Of each class that share is
     taken,
-    rounded down; for regression of all rows; drawn by seed. With ds.times the last rows
+    rounded down, of each of several labels about as many; for regression of all rows;
+    drawn by seed. With ds.times the last rows
     in time are taken, none of the time of a row that stays. With ds.groups whole
     groups, as near the share as they come, with both those whose last row is latest.
     Raises UsageError for a share that is none, and for indices that are none, or twice
@@ -126,7 +128,8 @@ def fold_rows(
     """Return the folds of these rows, drawn by seed: each row is tested in one and
     trained on in all others.
 
-    Classes are divided evenly. With ds.groups whole groups are, as evenly as they come.
+    Classes are divided evenly, and each of several labels. With ds.groups whole groups
+    are, as evenly as they come.
     With ds.times folds go forward: the rows are cut at `folds` times, and each part is
     tested by what comes before it; the first is not tested. rare: classes of fewer rows
     than folds are allowed: their rows lie in as many folds, but the row of a class of
@@ -210,6 +213,8 @@ def _fold_by_class(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.n
     next class from the fold on where the last one ended; where there are twins, sets of
     them are."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
+    if ds.task == "multilabel":
+        return _fold_by_labels(ds, rows, order, folds)
     labels = _labels(ds, rows)
     order = order[np.argsort(labels[order], kind="stable")]
     sets = twins_to_keep_together(ds, rows)
@@ -223,6 +228,28 @@ def _fold_by_class(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.n
         )
     number = np.full(len(rows), -1, np.int64)
     number[order] = np.arange(len(order)) % folds
+    return number
+
+
+def _fold_by_labels(
+    ds: Dataset, rows: np.ndarray, order: np.ndarray, folds: int
+) -> np.ndarray:
+    """Return the fold of each row, in which all its twins lie, by which each label is
+    divided evenly. order: of the rows, drawn."""
+    sets = twins_to_keep_together(ds, rows)
+    if sets is None:
+        sets = np.arange(len(rows))
+    _, first_rows, set_of_row, sizes = np.unique(
+        sets[order], return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(sizes) < folds:
+        raise UsageError(
+            f"--folds {folds}: {len(sizes)} distinct rows, expected at least one for each fold"
+        )
+    labels = ds.y[rows[order[first_rows]]]
+    number = np.empty(len(rows), np.int64)
+    drawn = np.argsort(first_rows)
+    number[order] = dealt(labels, sizes, [1 / folds] * folds, drawn)[set_of_row]
     return number
 
 
@@ -439,8 +466,12 @@ def _apart(
 def _by_class(
     ds: Dataset, rows: np.ndarray, share: Rational, seed: int, stream: int
 ) -> np.ndarray:
-    """Return which of the rows are taken: of each class the share, rounded down."""
+    """Return which of the rows are taken: of each class the share, rounded down; of
+    each of several labels about the share."""
     order = shuffled(len(rows), seed, stream)
+    if ds.task == "multilabel":
+        sizes = np.ones(len(rows), np.int64)
+        return dealt(ds.y[rows], sizes, [1 - share, share], order) == 1
     labels = _labels(ds, rows[order])
     taken = np.zeros(len(rows), bool)
     for label in np.unique(labels):

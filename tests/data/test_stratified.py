@@ -1,0 +1,78 @@
+"""Iterative stratification: rows of several labels in folds and shares."""
+
+import numpy as np
+import pytest
+
+import nn
+from nn.data.splits import fold_rows, split_rows
+from nn.data.stratified import dealt
+
+
+def labelled(rows: int = 300, seed: int = 0) -> nn.Dataset:
+    """Rows of a frequent, a rare, a very rare label, and of one whose 0 is rare."""
+    rng = np.random.default_rng(seed)
+    y = (rng.uniform(size=(rows, 4)) < [0.4, 0.05, 0, 0.97]).astype(np.float32)
+    y[rng.choice(rows, 5, replace=False), 2] = 1
+    return nn.Dataset(rng.normal(size=(rows, 2)), y, "multilabel")
+
+
+def test_a_rare_label_lies_in_every_fold_that_it_can():
+    for seed in range(10):
+        ds = labelled(seed=seed)
+        folds = fold_rows(ds, np.arange(300), 5, seed)
+        tested = [ds.y[fold.tested] for fold in folds]
+        assert [len(each) for each in tested] == [60] * 5
+        ones = np.array([each.sum(axis=0) for each in tested])
+        zeros = np.array([(each == 0).sum(axis=0) for each in tested])
+        assert (ones[:, 2] == 1).all(), "five rows in five folds"
+        for counts in (ones[:, 0], ones[:, 1], zeros[:, 3]):
+            assert np.ptp(counts) <= 1
+        together = np.concatenate([fold.tested for fold in folds])
+        assert (np.sort(together) == np.arange(300)).all()
+
+
+def test_chance_would_leave_folds_without_the_rare_label():
+    """Without which the test above could not fail."""
+    ds = labelled()
+    in_turn = np.arange(300) % 5
+    found = [ds.y[in_turn == fold, 2].sum() for fold in range(5)]
+    assert min(found) == 0
+
+
+def test_shares_that_are_held_out_have_their_share_of_each_label():
+    ds = labelled()
+    split = split_rows(ds, 0.2, 0.25, seed=4)
+    assert [len(part) for part in split] == [180, 60, 60]
+    assert ds.y[split.holdout, 2].sum() == 1
+    for part, share in ((split.holdout, 0.2), (split.validation, 0.2)):
+        counts = ds.y[part].sum(axis=0)
+        assert counts == pytest.approx(share * ds.y.sum(axis=0), abs=1)
+    again = split_rows(ds, 0.2, 0.25, seed=4)
+    assert all((a == b).all() for a, b in zip(split, again, strict=True))
+    other = split_rows(ds, 0.2, 0.25, seed=5)
+    assert (other.holdout != split.holdout).any()
+
+
+def test_twins_stay_in_one_fold():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2)).repeat(2, axis=0)
+    y = (rng.uniform(size=(60, 2)) < 0.4).repeat(2, axis=0).astype(np.float32)
+    ds = nn.Dataset(x, y, "multilabel")
+    for fold in fold_rows(ds, np.arange(120), 4, 0):
+        assert (fold.tested[::2] + 1 == fold.tested[1::2]).all()
+        assert len(fold.tested) == 30
+
+
+def test_the_rarest_label_is_dealt_first_to_the_part_that_lacks_most():
+    """The paper's rule, a step at a time: of two rows of the rare label each part gets
+    one, and the others follow what is then lacking."""
+    labels = np.array([[1, 1], [1, 0], [1, 1], [0, 0], [0, 0], [0, 0], [0, 0]])
+    part = dealt(labels, np.ones(7, np.int64), [0.5, 0.5], np.arange(7))
+    assert part.tolist() == [0, 0, 1, 1, 0, 1, 0]
+
+
+def test_a_label_that_is_not_known_counts_for_none():
+    labels = np.array([[1.0], [np.nan], [np.nan], [1.0], [0.0], [0.0]])
+    part = dealt(labels, np.ones(6, np.int64), [0.5, 0.5], np.arange(6))
+    assert part[0] != part[3]
+    assert np.bincount(part).tolist() == [3, 3]
