@@ -79,10 +79,10 @@ def print_rows(facts: dict, table: Table, finish: Callable[[], dict]) -> None:
     sys.stdout.writelines(
         chain(start, _with_commas(json_lines(table, is_ascii=True)), ["]"])
     )
-    known = [
+    texts = [
         f", {json.dumps(name)}: {json.dumps(value)}" for name, value in finish().items()
     ]
-    sys.stdout.writelines([*known, "}\n"])
+    sys.stdout.writelines([*texts, "}\n"])
 
 
 def _with_commas(texts: Iterable[str]) -> Iterator[str]:

@@ -87,17 +87,17 @@ def place_of(levels: Sequence[float], level: float) -> int:
 
 
 def known_at(
-    known: Intervals | ClassSets | None, level: float
+    sureness: Intervals | ClassSets | None, level: float
 ) -> Intervals | ClassSets:
     """Return what a model knows. Raises UsageError where that is nothing, and for a
     level that it does not have."""
-    if known is None:
+    if sureness is None:
         raise UsageError(
             "--level: the model does not know how sure it is: fewer than 30 rows judged it (--folds or --validation"
             " give such rows), or it was trained before models kept it; train again"
         )
-    place_of(known.levels, level)
-    return known
+    place_of(sureness.levels, level)
+    return sureness
 
 
 # ---------------------------------------------------------------- intervals
@@ -283,15 +283,15 @@ class ClassSets(NamedTuple):
         least = [-of_all]
         of_class = [0] * scores.shape[1]
         for number in range(scores.shape[1]):
-            own = truth == number
-            if np.count_nonzero(own) < OWN_ROWS:
+            are_of_class = truth == number
+            if np.count_nonzero(are_of_class) < OWN_ROWS:
                 continue
-            parts = [at_rows(part, own) for part in (weights, groups)]
-            masses = masses_of(np.count_nonzero(own), *parts)
-            found = upper_quantiles(of_true[own], masses, levels)
+            parts = [at_rows(part, are_of_class) for part in (weights, groups)]
+            masses = masses_of(np.count_nonzero(are_of_class), *parts)
+            bounds = upper_quantiles(of_true[are_of_class], masses, levels)
             size = masses.sum()
             of_class[number] = len(least)
-            least.append(-np.where(levels <= size / (size + 1), found, of_all))
+            least.append(-np.where(levels <= size / (size + 1), bounds, of_all))
         return cls(levels.tolist(), [part.tolist() for part in least], of_class)
 
     @classmethod
@@ -312,9 +312,9 @@ class ClassSets(NamedTuple):
         """Return which classes are in the set of each row (rows, classes), the
         likeliest always. Raises UsageError for too high a level."""
         scores = by_class(scores)
-        found = scores >= self.least_at(place_of(self.levels, level))
-        found[np.arange(len(scores)), scores.argmax(axis=1)] = True
-        return found
+        are_members = scores >= self.least_at(place_of(self.levels, level))
+        are_members[np.arange(len(scores)), scores.argmax(axis=1)] = True
+        return are_members
 
     def named(self, scores: np.ndarray, level: float, names: Sequence) -> list[list]:
         """Return the classes of the set of each row, by their names."""
@@ -326,9 +326,9 @@ class ClassSets(NamedTuple):
     def judged(self, truth: np.ndarray, scores: np.ndarray, level: float):
         """Return (whether the true class of each row is in its set, how many are), both
         (rows, 1)."""
-        found = self.sets(scores, level)
+        sets = self.sets(scores, level)
         truth = np.asarray(truth, np.int64)
-        return found[np.arange(len(truth)), truth][:, None], found.sum(1)[:, None]
+        return sets[np.arange(len(truth)), truth][:, None], sets.sum(1)[:, None]
 
 
 def by_class(scores: np.ndarray) -> np.ndarray:

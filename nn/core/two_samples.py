@@ -23,8 +23,8 @@ def compared(inner: np.ndarray, apart: np.ndarray) -> tuple[float, float]:
     least = LEAST_EXPECTED * sums.sum() / max(1, sums.min())
     is_large = apart.sum(axis=0) >= least
     cells = np.hstack([merged(inner), apart[:, is_large]])
-    others, found = apart.sum(axis=1)
-    apart_p = binomial_tail(found, others, sums[1] / max(1, sums.sum()))
+    others, counts = apart.sum(axis=1)
+    apart_p = binomial_tail(counts, others, sums[1] / max(1, sums.sum()))
     p = min(1.0, 2 * min(p_of_same(cells), apart_p))
     rest = apart[:, ~is_large].sum(axis=1)[:, None]
     shares = np.hstack([cells, rest]) / np.maximum(1, sums)[:, None]

@@ -39,21 +39,21 @@ def far_field(
         if not far.any():
             continue
         row = int(some[far.any(axis=1).argmax()])
-        one = x[row : row + 1]
-        _, column = furthest(reader, one)
-        told = value_text(one, column, number_text)
-        gap = f", or take it for a gap with --missing={told}"
-        found = (
-            f"found {told}, so far from all other numbers that {what}; correct it{gap}"
+        row_at_hand = x[row : row + 1]
+        _, column = furthest(reader, row_at_hand)
+        text = value_text(row_at_hand, column, number_text)
+        gap = f", or take it for a gap with --missing={text}"
+        message = (
+            f"found {text}, so far from all other numbers that {what}; correct it{gap}"
         )
-        return RowError(row, f"column {name_of_column(reader, column)}: {found}")
+        return RowError(row, f"column {name_of_column(reader, column)}: {message}")
     return None
 
 
-def furthest(reader: RowReader, one: np.ndarray | TableRows) -> tuple[float, int]:
+def furthest(reader: RowReader, row: np.ndarray | TableRows) -> tuple[float, int]:
     """Return (distance from 0, feature column) of a row's input that is furthest from
     0; a gap without an input of its own is infinitely far."""
-    rows = reader.engine_rows(one)
+    rows = reader.engine_rows(row)
     of_gap = np.inf
     columns = range(rows.size)
     if rows.dtype.kind == "V":
@@ -75,16 +75,16 @@ def _numbers(rows: np.ndarray) -> np.ndarray:
 
 
 def value_text(
-    one: np.ndarray | TableRows, column: int, write: Callable = "{:g}".format
+    row: np.ndarray | TableRows, column: int, write: Callable = "{:g}".format
 ) -> str:
     """Return the value of a row's feature column as messages show it; of a row that is
     encoded already just that."""
-    if isinstance(one, TableRows):
-        value = one.columns[column].values[0]
-        words = one.columns[column].words
-        if one.kinds[column] == "text":
+    if isinstance(row, TableRows):
+        value = row.columns[column].values[0]
+        words = row.columns[column].words
+        if row.kinds[column] == "text":
             return words[value]
         return write(value)
-    if one.dtype.kind == "V":
+    if row.dtype.kind == "V":
         return "a value"
-    return write(one.reshape(-1)[column])
+    return write(row.reshape(-1)[column])

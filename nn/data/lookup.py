@@ -170,11 +170,11 @@ def _columns_lack(
 def _spelled_otherwise(source: TableSource, absent: list[str]) -> list[str]:
     """Return the columns of a file that are the absent ones but for case and marks;
     none unless there is one for each of them."""
-    known = {_letters(name): name for name in source.names or ()}
-    found = [known.get(_letters(name), "") for name in absent]
-    if not all(found) or not set(found).isdisjoint(absent):
+    names_by_letters = {_letters(name): name for name in source.names or ()}
+    spellings = [names_by_letters.get(_letters(name), "") for name in absent]
+    if not all(spellings) or not set(spellings).isdisjoint(absent):
         return []
-    return found
+    return spellings
 
 
 def _letters(name: str) -> str:

@@ -50,14 +50,14 @@ class Fields(NamedTuple):
 def fields_of(
     column: Column,
     encoder: ColumnEncoder | None,
-    known: Collection[str | None] = (),
+    known_words: Collection[str | None] = (),
 ) -> Fields:
     """Return the fields of a column of a table. encoder: of the model; None: plain
-    numbers. known: the words of a category that it tells apart."""
+    numbers. known_words: the words of a category that it tells apart."""
     if encoder is None:
         return Fields(AXIS, column.values)
     if encoder.kind == "category":
-        return Fields(WORDS, column.values, column.words, known)
+        return Fields(WORDS, column.values, column.words, known_words)
     values = column.values
     if encoder.written:
         values = encoder.written.values_of(column.words)[column.values]
@@ -92,15 +92,15 @@ def levels_of(encoder: ColumnEncoder) -> list[str] | None:
 def fields_of_table(
     x: np.ndarray | TableRows,
     encoders: Sequence[ColumnEncoder],
-    known: Sequence[Collection[str | None]],
+    known_words: Sequence[Collection[str | None]],
 ) -> Iterator[Fields]:
     """Yield the fields of each column of a table, one in memory at a time. encoders,
-    known: of each, none where all are plain numbers."""
+    known_words: of each, none where all are plain numbers."""
     columns = TableRows.of(x).columns
     if not encoders:
         encoders = [None] * len(columns)
-        known = [()] * len(columns)
-    for column, encoder, words in zip(columns, encoders, known, strict=True):
+        known_words = [()] * len(columns)
+    for column, encoder, words in zip(columns, encoders, known_words, strict=True):
         yield fields_of(column, encoder, words)
 
 
@@ -111,15 +111,15 @@ def profiles_of(
     x: np.ndarray | TableRows,
     rows: np.ndarray,
     encoders: Sequence[ColumnEncoder],
-    known: Sequence[Collection[str | None]],
+    known_words: Sequence[Collection[str | None]],
 ) -> list[dict]:
     """Return the profile of each column of a table in the rows of a training (indices,
-    ascending). encoders, known: as fields_of_table takes them. Of many rows the counts
-    are those of every second one, every third one, ..., the least and the largest
-    number those of all."""
+    ascending). encoders, known_words: as fields_of_table takes them. Of many rows the
+    counts are those of every second one, every third one, ..., the least and the
+    largest number those of all."""
     step = every(len(rows), x.shape[1])
     profiles = []
-    for fields in fields_of_table(x, encoders, known):
+    for fields in fields_of_table(x, encoders, known_words):
         of_rows = fields._replace(values=fields.values[rows])
         profiles.append(profile_of(of_rows, step))
     return profiles

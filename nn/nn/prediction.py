@@ -129,11 +129,13 @@ def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
     if are_finite.all():
         return
     row = int(are_finite.all(axis=1).argmin())
-    one = x[row : row + 1]
+    single_row = x[row : row + 1]
     readers = [member.reader for member in net.members]
-    _, column = max((furthest(reader, one) for reader in readers), key=itemgetter(0))
+    _, column = max(
+        (furthest(reader, single_row) for reader in readers), key=itemgetter(0)
+    )
     name = name_of_column(net.reader, column)
-    value = value_text(one, column)
+    value = value_text(single_row, column)
     if net.dtype == "float32":
         wider = ", or train with --dtype float64"
     else:

@@ -97,13 +97,13 @@ def measured(study: Study, results: str, reasons: dict[str, str]) -> list[Measur
     rows = {}
     if Path(results).exists():
         rows = {row["entry"]: row for row in read_results(results)}
-    found = []
+    entries = []
     for entry in read_plan(str(study.plan)):
         row = rows.get(entry.name)
         if row and row["status"] != OK:
             row = None
-        found.append(Measured(entry, row, reasons.get(entry.name)))
-    return found
+        entries.append(Measured(entry, row, reasons.get(entry.name)))
+    return entries
 
 
 # ---------------------------------------------------------------- then and now
@@ -136,18 +136,20 @@ def _compared(figure: dict, entries: list[Measured]) -> dict:
 def _now(figure: dict, settings: dict, entries: list[Measured]) -> tuple:
     """Return (the median of a figure over the entries with these settings, their
     devices)."""
-    found = [one for one in entries if one.row is not None and one.fits(settings)]
-    values = [one.value(figure["column"], figure.get("layer")) for one in found]
+    fitting = [
+        entry for entry in entries if entry.row is not None and entry.fits(settings)
+    ]
+    values = [entry.value(figure["column"], figure.get("layer")) for entry in fitting]
     numbers = [value for value in values if value is not None]
     if not numbers:
         return None, []
-    return float(np.median(numbers)), list(dict.fromkeys(map(_machine, found)))
+    return float(np.median(numbers)), list(dict.fromkeys(map(_machine, fitting)))
 
 
-def _machine(one: Measured) -> str:
+def _machine(entry: Measured) -> str:
     """Return the device that computed an entry, with its threads."""
-    threads = plural(round(one.row["threads"]), "thread")
-    return f"{one.row['device']}, {one.device.replace(ALL_CORES, threads)}"
+    threads = plural(round(entry.row["threads"]), "thread")
+    return f"{entry.row['device']}, {entry.device.replace(ALL_CORES, threads)}"
 
 
 def figure_lines(figures: list[dict]) -> list[list[str]]:
@@ -188,9 +190,9 @@ def device_tables(entries: list[Measured], columns: Sequence[str] = ()) -> list[
     for each network, a column for each device, which says so where it is not here."""
     lines: dict[tuple, list[Measured]] = {}
     keys = _line_keys(entries)
-    for one in entries:
-        lines.setdefault(_line(one, keys), []).append(one)
-    devices = list(dict.fromkeys(one.device for one in sorted(entries, key=_rank)))
+    for entry in entries:
+        lines.setdefault(_line(entry, keys), []).append(entry)
+    devices = list(dict.fromkeys(entry.device for entry in sorted(entries, key=_rank)))
     headers = [
         *(key.replace("batch_number", "batch") for key in keys),
         *(_header(device, entries) for device in devices),
@@ -214,17 +216,17 @@ def device_tables(entries: list[Measured], columns: Sequence[str] = ()) -> list[
 
 def _header(device: str, entries: list[Measured]) -> str:
     """Return the head of a device's column, which says where it has no results."""
-    ones = [one for one in entries if one.device == device]
-    if any(one.row for one in ones):
+    of_device = [entry for entry in entries if entry.device == device]
+    if any(entry.row for entry in of_device):
         return device
-    if any(one.reason for one in ones):
+    if any(entry.reason for entry in of_device):
         return f"{device} (not here)"
     return f"{device} (not run)"
 
 
-def _rank(one: Measured) -> int:
+def _rank(entry: Measured) -> int:
     """Return the place of an entry's backend among all."""
-    backend = one.entry.settings.get("backend", "auto")
+    backend = entry.entry.settings.get("backend", "auto")
     return [*BACKENDS, backend].index(backend)
 
 
@@ -232,13 +234,14 @@ def _line_keys(entries: list[Measured]) -> list[str]:
     """Return the settings that tell the lines of a study apart: the layers, and those
     of which it has several."""
     values = {
-        key: {str(one.entry.settings.get(key)) for one in entries} for key in LINE_KEYS
+        key: {str(entry.entry.settings.get(key)) for entry in entries}
+        for key in LINE_KEYS
     }
     return ["layers", *(k for k in LINE_KEYS if k != "layers" and len(values[k]) > 1)]
 
 
-def _line(one: Measured, keys: list[str]) -> tuple[str, ...]:
-    settings = one.entry.settings | {"data": one.entry.facts()["data"]}
+def _line(measured: Measured, keys: list[str]) -> tuple[str, ...]:
+    settings = measured.entry.settings | {"data": measured.entry.facts()["data"]}
     return tuple(str(settings.get(key, "")) for key in keys)
 
 
@@ -254,7 +257,7 @@ def _cell(values: list[float], column: str, digits: str) -> str:
 
 
 def _values(entries: list[Measured], device: str, column: str) -> list[float]:
-    values = [one.value(column) for one in entries if one.device == device]
+    values = [entry.value(column) for entry in entries if entry.device == device]
     return [value for value in values if value is not None]
 
 
@@ -265,7 +268,7 @@ def _times_seq(
     are known; entries: of the study, whose number of epochs may be another."""
     *keys, _ = LINE_KEYS
     alike = {key: line[0].entry.settings.get(key) for key in keys}
-    seq = _values([one for one in entries if one.fits(alike)], "seq", "epoch_s")
+    seq = _values([entry for entry in entries if entry.fits(alike)], "seq", "epoch_s")
     if not seq:
         return []
     return [float(np.median(seq)) / value for value in _values(line, device, "epoch_s")]
@@ -275,16 +278,16 @@ def layer_tables(entries: list[Measured]) -> list[Table]:
     """Return for each network a table of its layers: milliseconds of a batch forward
     and backward on each device."""
     networks: dict[tuple, dict[str, Measured]] = {}
-    for one in entries:
-        if one.row and one.row["forward_ms"]:
-            key = (one.row["layers"], one.row["batch_number"])
-            networks.setdefault(key, {})[one.device] = one
+    for entry in entries:
+        if entry.row and entry.row["forward_ms"]:
+            key = (entry.row["layers"], entry.row["batch_number"])
+            networks.setdefault(key, {})[entry.device] = entry
     tables = []
     for (text, batch), devices in networks.items():
         ways = ("forward", "backward")
         headers = ["layer", *(f"{d} {way}" for d in devices for way in ways)]
         columns = [
-            one.row[f"{way}_ms"].split() for one in devices.values() for way in ways
+            entry.row[f"{way}_ms"].split() for entry in devices.values() for way in ways
         ]
         sums = [f"{sum(map(float, column)):.4g}" for column in columns]
         layers = [layer.item or layer.kind for layer in parse(text)]
@@ -303,7 +306,7 @@ def layer_tables(entries: list[Measured]) -> list[Table]:
 def study_page(study: Study, entries: list[Measured], command: str) -> Page:
     """Return the page of a study: then and now, its figures by device, then what the
     page of a sweep has."""
-    page = results_page([one.row for one in entries if one.row])
+    page = results_page([entry.row for entry in entries if entry.row])
     page.title = study.title
     lines = figure_lines(compared(study, entries))
     sections = {"Then and now": [*study.remarks]}
@@ -331,5 +334,5 @@ def tables_of(figures: list[dict], entries: list[Measured]) -> list[Table]:
 
 def not_here(entries: list[Measured]) -> list[str]:
     """Return a sentence for each device that this machine has not."""
-    missing = {one.device: one.reason for one in entries if one.reason}
+    missing = {entry.device: entry.reason for entry in entries if entry.reason}
     return [f"{name}: {reason}" for name, reason in missing.items()]

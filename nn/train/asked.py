@@ -130,8 +130,10 @@ def training_for(
     init = of_network.get("init")
     ds = ds.for_loss(of_network.get("loss") or TASKS[ds.task][1])
     if isinstance(init, Network):
-        own = {name: settings[name] for name in settings if name != "networks"}
-        return OneTraining(ds, init, {**own, "goes_on": True})
+        kept_settings = {
+            name: settings[name] for name in settings if name != "networks"
+        }
+        return OneTraining(ds, init, {**kept_settings, "goes_on": True})
     if effort is not None:
         return Effort(ds, effort, settings, of_network)
     return OneTraining(ds, Network.for_data(ds, layers, **of_network), settings)

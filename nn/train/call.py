@@ -96,7 +96,7 @@ def train(
         "train", settings | {"validation": named}, "train", "several", "checkpoint"
     )
     of_training, several, of_checkpoint = [
-        {name: BY_NAME[name].check(own[name]) for name in own} for own in kinds
+        {name: BY_NAME[name].check(given[name]) for name in given} for given in kinds
     ]
     checkpoint = Checkpoint.of(checkpoint, **of_checkpoint)
     callbacks = _callbacks(callback)
@@ -148,9 +148,9 @@ def _plan(
 def _check_types(net, ds, callback) -> None:
     """Raise UsageError for what is no network, no data set or no callback."""
     if not isinstance(net, Network) or not isinstance(ds, Dataset):
-        found = f"{type(net).__name__} and {type(ds).__name__}"
+        kinds = f"{type(net).__name__} and {type(ds).__name__}"
         raise UsageError(
-            f"train: found {found}, expected a Network and a Dataset; nn.load reads a file or a frame"
+            f"train: found {kinds}, expected a Network and a Dataset; nn.load reads a file or a frame"
         )
     if callback is not None and not hasattr(callback, "epoch"):
         raise UsageError(
@@ -287,7 +287,7 @@ def train_many(
     validation_rows, named = _rows_and_name(validation)
     ds.log_left_out()
     plan = plan_listed(
-        ds, [{"validation": named, **shared, **own} for own in settings], engine
+        ds, [{"validation": named, **shared, **given} for given in settings], engine
     )
     checkpoint = Checkpoint.of(checkpoint)
     callbacks = _callbacks(callback)

@@ -56,7 +56,7 @@ class Candidate:
 
     def settings(self) -> dict:
         others = ("hidden", "activation", "dropout", "is_trial")
-        own = {
+        chosen = {
             name: value
             for name, value in asdict(self).items()
             if name not in others and value is not None
@@ -66,8 +66,8 @@ class Candidate:
         else:
             by = {"validation": OF_FOLD}
         for name, value in by.items():
-            own.setdefault(name, value)  # candidates for images have their own
-        return {**own, "holdout": 0.0}
+            chosen.setdefault(name, value)  # candidates for images have their own
+        return {**chosen, "holdout": 0.0}
 
     def operations(self, net: Network, rows: int) -> float:
         """Return the multiply-adds of the forward passes of its usual epochs."""
@@ -145,15 +145,15 @@ class Thrift:
 
     def of(self, candidate: Candidate) -> Candidate:
         """Return a candidate that saves so much."""
-        own = {"folds": self.folds}
+        savings = {"folds": self.folds}
         if self.shorter > 1:
-            own |= {
+            savings |= {
                 "epochs": min(candidate.epochs // self.shorter, 60),
                 "learning_rate": self.faster * candidate.learning_rate,
                 "patience": self.patience,
                 "batch_number": self.batch_number,
             }
-        return replace(candidate, **own)
+        return replace(candidate, **savings)
 
 
 # one after another, until all candidates fit the budget; SHORTER is the usual one from
@@ -283,14 +283,17 @@ class ImageCandidate(Candidate):
         else:
             augments = ("none", "mirror")
         short = replace(self, epochs=trial, networks=1, is_trial=True)
-        own = replace(
+        candidate = replace(
             self,
             epochs=epochs,
             patience=max(8, epochs // 2),
             networks=networks,
             augment=augments[0],
         )
-        return [*(replace(short, augment=name) for name in augments if trial), own]
+        return [
+            *(replace(short, augment=name) for name in augments if trial),
+            candidate,
+        ]
 
 
 SMALL = ImageCandidate(
@@ -321,8 +324,8 @@ def image_candidates(
     else:
         each = [SMALL]
     budget = CONVOLVED * EFFORTS[effort] / len(each)
-    found = []
+    candidates = []
     for one in each:
         one = replace(one, validation=image_share(rows))
-        found += one.within(budget, macs(one), rows, tries and not found)
-    return found
+        candidates += one.within(budget, macs(one), rows, tries and not candidates)
+    return candidates

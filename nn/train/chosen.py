@@ -215,11 +215,13 @@ class Chosen:
             count = len(crossed.thresholds)
             plan = self._plan
             folds = fold_rows(self._ds, plan.rows, count, plan.seed, rare=True)
-        told = decided_by_folds(net, self._ds, self._plan.decided(net), crossed, folds)
+        figures_of_choice = decided_by_folds(
+            net, self._ds, self._plan.decided(net), crossed, folds
+        )
         with_figures(net, self._ds)
         figures = figures_out_of_fold(net, self._ds, intervals=QUICK, with_key=False)
         net.facts = replace(net.facts, judged=judged_fact(figures, "folds"))
-        return {**told, "out_of_fold": figures}
+        return {**figures_of_choice, "out_of_fold": figures}
 
     def _judged_by_share(self, net: Network) -> dict:
         """Decide by the validation rows; return what is told of it."""

@@ -106,7 +106,7 @@ class FoldEpochs:
         """Return whether the other folds find the epoch that a network has just done
         the best so far: it is the one at which its fold is judged, until they find a
         better one."""
-        done = [len(one.at.val_metrics) for one in self.members]
+        done = [len(other.at.val_metrics) for other in self.members]
         if not any(done) or member.at.epoch < max(done):
             return False
         if self._judged[0] != done:

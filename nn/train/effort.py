@@ -67,8 +67,8 @@ class Effort:
         planned = plan.candidates()
         first = planned[0].net
         check_decision(first, plan.decided(first), any_validation=True)
-        total = sum(one.operations for one in planned)
-        self._callback.begin([one.operations / total for one in planned])
+        total = sum(candidate.operations for candidate in planned)
+        self._callback.begin([candidate.operations / total for candidate in planned])
         self._compile_ahead(planned)
         self._chosen = Chosen(plan, self.tried)
         try:
@@ -180,10 +180,10 @@ class Effort:
         rows = len(self.plan.rows)
         last = len(part.net.members) - 1
         size = self.plan.settings(part.candidate)["batch_number"]
-        known = rows - int(np.count_nonzero(part.net.crossed.fold == last))
+        known_rows = rows - int(np.count_nonzero(part.net.crossed.fold == last))
         best_epoch = part.figures["members"][last]["best_epoch"]
         epochs = best_epoch or part.figures["epochs_run"]
-        steps = epochs * math.ceil(known / size)
+        steps = epochs * math.ceil(known_rows / size)
         return max(1, round(steps / math.ceil(rows / size)))
 
     def timed(self, batches: int) -> Network:

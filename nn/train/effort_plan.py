@@ -200,21 +200,21 @@ class EffortPlan:
         usual = candidates_for(rows, self.effort)
         best = ([], 0)
         for thrift in thrifts_for(rows, self.effort):
-            planned = self._of_table([thrift.of(one) for one in usual])
+            planned = self._of_table([thrift.of(entry) for entry in usual])
             planned = _distinct(planned)
             affordable = _within(planned, budget)
             if len(affordable) == len(planned):
                 return affordable
-            embeds = any(one.candidate.number_embedding for one in affordable)
+            embeds = any(entry.candidate.number_embedding for entry in affordable)
             if len(affordable) + embeds > best[1]:
                 best = (affordable, len(affordable) + embeds)
         if best[0]:
             return best[0]
-        spare = self._of_table([thrift.of(one) for one in SPARE])
+        spare = self._of_table([thrift.of(entry) for entry in SPARE])
         affordable = _within(spare, budget)
         if affordable:
             return affordable[:1]
-        return [min(planned + spare, key=lambda one: one.operations)]
+        return [min(planned + spare, key=lambda entry: entry.operations)]
 
     def _within_budget(self, planned: list[Planned]) -> list[Planned]:
         """Return candidates for a table with as many epochs at most as the budget has
@@ -234,7 +234,7 @@ class EffortPlan:
             image_candidates(
                 self.effort,
                 len(self.rows),
-                lambda one: multiply_adds(self.network(one)),
+                lambda candidate: multiply_adds(self.network(candidate)),
                 tries=self.fixed.keys().isdisjoint(("augment", "epochs")),
             )
         )
@@ -248,7 +248,9 @@ class EffortPlan:
                 raise UsageError(
                     f"--effort {self.effort}: {len(self.rows)} rows are too few to be divided into folds"
                 )
-        return self._planned([replace(one, folds=folds) for one in candidates])
+        return self._planned(
+            [replace(candidate, folds=folds) for candidate in candidates]
+        )
 
     def _planned(self, candidates: list[Candidate]) -> list[Planned]:
         """Return candidates with the settings that are given, their networks and
@@ -301,19 +303,19 @@ def _distinct(planned: list[Planned]) -> list[Planned]:
     """Return candidates without those that are the same as one before: without numbers
     nothing is embedded."""
     distinct = {}
-    for one in planned:
-        candidate = replace(one.candidate, number_embedding=None)
-        distinct.setdefault((candidate, tuple(one.net.layers)), one)
+    for entry in planned:
+        candidate = replace(entry.candidate, number_embedding=None)
+        distinct.setdefault((candidate, tuple(entry.net.layers)), entry)
     return [*distinct.values()]
 
 
 def _within(planned: list[Planned], budget: float) -> list[Planned]:
     """Return the candidates that a budget has room for, in their order."""
     affordable = []
-    for one in planned:
-        if one.operations <= budget:
-            affordable.append(one)
-            budget -= one.operations
+    for entry in planned:
+        if entry.operations <= budget:
+            affordable.append(entry)
+            budget -= entry.operations
     return affordable
 
 

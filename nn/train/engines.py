@@ -125,13 +125,13 @@ class Engines:
             engine = self._engines[number]
             jobs = on_each.setdefault(engine.on_device, {})
             jobs.setdefault(engine.pack_of_member, {})[number] = engine.job(ask.job)
-        found: dict[int, object] = {}
-        for own in at_the_same_time(
+        answers: dict[int, object] = {}
+        for results in at_the_same_time(
             [lambda jobs=jobs: self._of_packs(what, jobs) for jobs in on_each.values()],
             asks,
         ):
-            found |= own
-        return [found[number] for number in asks]
+            answers |= results
+        return [answers[number] for number in asks]
 
     def _of_packs(
         self, what: str, jobs: dict[Pack, dict[int, PackJob]]
@@ -140,11 +140,12 @@ class Engines:
         but for those that are small."""
 
         def of(pack: Pack) -> dict[int, object]:
-            own = jobs[pack]
+            jobs_of_pack = jobs[pack]
             return dict(
                 zip(
-                    own,
-                    getattr(pack, what)(list(own.values())) or [None] * len(own),
+                    jobs_of_pack,
+                    getattr(pack, what)(list(jobs_of_pack.values()))
+                    or [None] * len(jobs_of_pack),
                     strict=True,
                 )
             )
@@ -213,12 +214,16 @@ class Ranks:
         """Return those asks that this rank answers."""
         return {number: ask for number, ask in asks.items() if number in self.own}
 
-    def engine_of(self, number: int, engine: Engine, own: Engine | None) -> Engine:
-        """Return the engine of a network as all ranks see it; engine, own: see
-        RankMember."""
+    def engine_of(
+        self, number: int, engine: Engine, member_engine: Engine | None
+    ) -> Engine:
+        """Return the engine of a network as all ranks see it; engine, member_engine:
+        see RankMember."""
         if self.size == 1:
-            return own
-        self._members.append(RankMember(engine, own, partial(self._from_owner, number)))
+            return member_engine
+        self._members.append(
+            RankMember(engine, member_engine, partial(self._from_owner, number))
+        )
         return self._members[-1]
 
     @contextlib.contextmanager
@@ -269,19 +274,19 @@ class Ranks:
         return all(is_done for is_done, _ in everyone), next(signals, None)
 
     def answers(
-        self, what: str, asks: Mapping[int, Ask], found: Sequence
+        self, what: str, asks: Mapping[int, Ask], results: Sequence
     ) -> dict[int, object]:
-        """Return the answers to all asks, of one kind (Ask.what); found: those to this
-        rank's, in their order."""
-        own = dict(zip(self.owned(asks), found, strict=True))
+        """Return the answers to all asks, of one kind (Ask.what); results: those to
+        this rank's, in their order."""
+        answers_here = dict(zip(self.owned(asks), results, strict=True))
         if self.size == 1:
-            return own
+            return answers_here
         if what == "predict":
-            return self._outputs(asks, own)
+            return self._outputs(asks, answers_here)
         if what == "loss":
-            pairs = [[number, float(loss)] for number, loss in own.items()]
+            pairs = [[number, float(loss)] for number, loss in answers_here.items()]
         else:
-            ends = {number: asks[number].job.progress for number in own}
+            ends = {number: asks[number].job.progress for number in answers_here}
             pairs = [
                 [number, [int(end.row), int(end.step), float(end.loss)]]
                 for number, end in ends.items()
@@ -297,22 +302,22 @@ class Ranks:
         return dict.fromkeys(asks)
 
     def _outputs(
-        self, asks: Mapping[int, Ask], own: Mapping[int, np.ndarray]
+        self, asks: Mapping[int, Ask], outputs: Mapping[int, np.ndarray]
     ) -> dict[int, object]:
         """Return the outputs (rows, outputs) of each network."""
         flat = np.concatenate(
-            [np.zeros(0, self._dtype), *(out.ravel() for out in own.values())]
+            [np.zeros(0, self._dtype), *(out.ravel() for out in outputs.values())]
         )
-        found = {}
+        outputs_by_number = {}
         for share, values in zip(self._shares, self._gathered(flat), strict=True):
             numbers = [number for number in share if number in asks]
             if numbers:
                 ends = np.cumsum([len(asks[number].job.rows) for number in numbers])
-                found |= dict(
+                outputs_by_number |= dict(
                     zip(
                         numbers,
                         np.split(values.reshape(ends[-1], -1), ends[:-1]),
                         strict=True,
                     )
                 )
-        return found
+        return outputs_by_number

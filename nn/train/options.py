@@ -85,14 +85,14 @@ class Monitor:
             sign = -1
         else:
             sign = 1
-        known = {
+        defined = {
             key: value
             for key, value in values.items()
             if value is not None and not math.isnan(value)
         }
         return [
-            *sorted(known, key=lambda key: (sign * known[key], key)),
-            *sorted(values.keys() - known.keys()),
+            *sorted(defined, key=lambda key: (sign * defined[key], key)),
+            *sorted(values.keys() - defined.keys()),
         ]
 
     def plateau(self, values: Sequence[float], patience: int) -> int | None:
@@ -265,9 +265,9 @@ def check_calibration(settings: Mapping) -> None:
     calibrate = settings.get("calibrate", DEFAULTS["calibrate"])
     weights = settings.get("class_weight", DEFAULTS["class_weight"])
     if calibrate != DEFAULTS["calibrate"] and weights != DEFAULTS["class_weight"]:
-        told = "the probabilities are those of classes that are weighted, which no temperature puts right"
+        reason = "the probabilities are those of classes that are weighted, which no temperature puts right"
         raise UsageError(
-            f"--calibrate {calibrate} beside --class_weight {weights}: {told}; leave one of them out"
+            f"--calibrate {calibrate} beside --class_weight {weights}: {reason}; leave one of them out"
         )
 
 
@@ -281,9 +281,9 @@ def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
         )
     if net.layers[0].in_shape != tuple(ds.row_shape):
         shape = "x".join(map(str, ds.row_shape))
-        told = f"not an image; begin --layers with {shape}"
+        reason = f"not an image; begin --layers with {shape}"
         raise UsageError(
-            f"--augment {options.augment}: the network has {net.inputs} inputs in a row, {told}"
+            f"--augment {options.augment}: the network has {net.inputs} inputs in a row, {reason}"
         )
 
 
@@ -314,15 +314,15 @@ def _check_constants(options: Options) -> None:
     """Raise UsageError for a constant that the optimiser's formula does not have."""
     optimizer = OPTIMIZERS[options.optimizer]
     if options.momentum and not optimizer.takes_momentum:
-        raise _not_taken("momentum", options, lambda known: known.takes_momentum)
+        raise _not_taken("momentum", options, lambda rule: rule.takes_momentum)
     if options.epsilon and not optimizer.epsilon:
-        raise _not_taken("epsilon", options, lambda known: known.epsilon)
+        raise _not_taken("epsilon", options, lambda rule: rule.epsilon)
     if options.betas and len(options.betas) != len(optimizer.betas):
         takers = enumerated(
             [
-                f"{len(known.betas)} numbers of {name}"
-                for name, known in OPTIMIZERS.items()
-                if known.betas
+                f"{len(rule.betas)} numbers of {name}"
+                for name, rule in OPTIMIZERS.items()
+                if rule.betas
             ],
             "or",
         )
@@ -335,7 +335,7 @@ def _not_taken(
     name: str, options: Options, takes: Callable[[Optimizer], object]
 ) -> UsageError:
     """Return the error for a constant of other optimisers."""
-    takers = [known for known, optimizer in OPTIMIZERS.items() if takes(optimizer)]
+    takers = [taker for taker, optimizer in OPTIMIZERS.items() if takes(optimizer)]
     return UsageError(
         f"--{name} is for --optimizer {enumerated(takers, 'or')}, not {options.optimizer}"
     )

@@ -241,12 +241,14 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
     ancestors = ancestors_with(net)
     trials = []
     for member, weight in zip(net.members, net.member_weights, strict=True):
-        own = options_of(net, ds, settings_going_on(member) | given)
-        own = replace(own, holdout=options.holdout, split_seed=seed)
+        options_of_member = options_of(net, ds, settings_going_on(member) | given)
+        options_of_member = replace(
+            options_of_member, holdout=options.holdout, split_seed=seed
+        )
         if member is not net:
             member.compute_on(net.backend, **net.device._asdict())
         prepared = Prepared.kept(
-            ds, split, row_settings(member, own), member, means_apart
+            ds, split, row_settings(member, options_of_member), member, means_apart
         )
         kept = {"temperature": member.temperature}
         if member is net:
@@ -254,7 +256,7 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
         trials.append(
             Trial(
                 member,
-                own,
+                options_of_member,
                 prepared,
                 weight=weight,
                 facts=kept,
@@ -290,8 +292,8 @@ def plan_networks(
     """Return the trainings of networks that differ by their seeds."""
     seeds = seeds_of(net, "--networks", count)
     prepared = _prepared(net, ds, options, split)
-    own = _with_one_split(net, options)
-    trials = [Trial(net.sibling(seed), own, prepared) for seed in seeds]
+    options_of_each = _with_one_split(net, options)
+    trials = [Trial(net.sibling(seed), options_of_each, prepared) for seed in seeds]
     return Plan(net, ds, options, split, trials, {"networks": count}, "--networks")
 
 
@@ -314,16 +316,20 @@ def plan_varied(
     trials = []
     for seed in seeds:
         drawn = variation.draw(seed, options.optimizer)
-        own = options_of(net, ds, {**settings, **variation.options(drawn)})
-        embedding = own.number_embedding
+        options_of_trial = options_of(net, ds, {**settings, **variation.options(drawn)})
+        embedding = options_of_trial.number_embedding
         if embedding not in readings:
-            readings[embedding] = Prepared.of(ds, split, row_settings(net, own))
+            readings[embedding] = Prepared.of(
+                ds, split, row_settings(net, options_of_trial)
+            )
         reading = readings[embedding]
         layers = None
         if {"hidden", "dropout"} & {*drawn}:
             layers = layers_with(net.written_layers, drawn)
         member = net.sibling(seed, layers, reading.reader.encoding)
-        trials.append(Trial(member, _with_one_split(net, own), reading, drawn))
+        trials.append(
+            Trial(member, _with_one_split(net, options_of_trial), reading, drawn)
+        )
     config = {
         "networks": count,
         "vary": variation.text,
@@ -386,16 +392,16 @@ def plan_folds(
     facts["holdout"] = 0.0
     if len(split.holdout):
         facts["holdout"] = options.holdout
-    own = _with_one_split(net, options)
+    options_of_fold = _with_one_split(net, options)
     share = options.validation_share
     if options.validation == OF_FOLD:
         share = None
-    pairs = folds_and_splits(ds, split, count, own.split_seed, share)
+    pairs = folds_and_splits(ds, split, count, options_of_fold.split_seed, share)
     trials = []
     for seed, (_, fold_split) in zip(seeds, pairs, strict=True):
         prepared = Prepared.of(ds, fold_split, settings)
         member = net.sibling(seed, encoding=prepared.reader.encoding)
-        trials.append(Trial(member, own, prepared, has_own_rows=True))
+        trials.append(Trial(member, options_of_fold, prepared, has_own_rows=True))
     folds = [fold for fold, _ in pairs]
     return Plan(
         net, ds, options, split, trials, {"folds": count}, "--folds", facts, folds
@@ -412,17 +418,21 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
     readings: dict[tuple, Prepared] = {}
     trials = []
     for number, given in enumerate(settings):
-        own = dict(given)
-        of_network = {name: own.pop(name) for name in NETWORK_SETTINGS if name in own}
+        settings_of_one = dict(given)
+        of_network = {
+            name: settings_of_one.pop(name)
+            for name in NETWORK_SETTINGS
+            if name in settings_of_one
+        }
         layers = of_network.pop("layers", None)
         net = Network.for_data(ds, layers, **of_network, **engine)
         if net.reference:
             raise UsageError("train_many: --reference trains one network; leave it out")
         try:
-            own = checked_settings("train", own, "train")
+            settings_of_one = checked_settings("train", settings_of_one, "train")
         except UsageError as error:
             raise UsageError(f"train_many, network {number}: {error}") from None
-        options = options_of(net, ds, own)
+        options = options_of(net, ds, settings_of_one)
         net.batch_number = options.batch_number
         engine = {**engine, "backend": net.backend}
         check_fit(net, ds)

@@ -70,9 +70,9 @@ class Run:
             self.group, self.devices = apart
             self.ranks = Ranks(self.group, len(self.members), net.dtype)
             self.engine = self._engine_of(net)
-            own = {number: self.members[number].net for number in self.ranks.own}
+            networks = {number: self.members[number].net for number in self.ranks.own}
             self.engines = Engines(
-                net, own, self.devices, self.members[0].options.batch_number
+                net, networks, self.devices, self.members[0].options.batch_number
             )
         # what the networks stop for
         if self.ranks.size == 1:
@@ -114,8 +114,8 @@ class Run:
         for number, member in enumerate(self.members):
             engine = self.engine
             if self.engines:
-                own = self.engines.get(number)
-                engine = self.ranks.engine_of(number, engine, own)
+                member_engine = self.engines.get(number)
+                engine = self.ranks.engine_of(number, engine, member_engine)
                 engine.set("parameters", member.net.vector)
             member.begin(engine, self._rows_of, self._agreed, self.plan.is_alone)
 
@@ -336,29 +336,29 @@ class Run:
     ) -> dict[int, object]:
         """Compute what the networks ask for, each rank its share; signals are answered
         here meanwhile."""
-        own = self.ranks.owned(asks)
+        own_asks = self.ranks.owned(asks)
         if self.engines:
-            running = worker.submit(self.engines.compute, what, own)
+            running = worker.submit(self.engines.compute, what, own_asks)
         else:  # a network alone: ranks and GPUs may share the batches of its engine
             running = worker.submit(
-                lambda: [ask.of(self.engine) for ask in own.values()]
+                lambda: [ask.of(self.engine) for ask in own_asks.values()]
             )
-        while not self._is_answered(running, own):
-            self._show(own)
+        while not self._is_answered(running, own_asks):
+            self._show(own_asks)
         return self.ranks.answers(what, asks, running.result())
 
-    def _is_answered(self, running: Future, own: dict[int, Ask]) -> bool:
+    def _is_answered(self, running: Future, own_asks: dict[int, Ask]) -> bool:
         """Wait a moment; return whether this rank and all others have computed their
         shares. A signal that one of them has had stops all."""
         if self.stop.signum is not None:
-            stop_all(own)
+            stop_all(own_asks)
         is_done = bool(wait([running], POLL_SECONDS).done)
         if is_done:
             running.result()  # an error ends this rank, and so the others
         is_answered, signum = self.ranks.tell(is_done, self.stop.signum)
         if signum is not None:
             self._agreed.request(signum)
-            stop_all(own)
+            stop_all(own_asks)
         return is_answered
 
     def _show(self, asks: dict[int, Ask]) -> None:
@@ -482,8 +482,8 @@ class Run:
         alive = {*self.alive()}
         epochs = max(member.epochs_done for member in weights)
         each = [
-            (own.losses(), own.best_epoch(), epochs if own in alive else 0)
-            for own in weights
+            (network.losses(), network.best_epoch(), epochs if network in alive else 0)
+            for network in weights
         ]
         return mean_losses(each, list(weights.values()), first)
 

@@ -94,7 +94,7 @@ class Variation:
     def parse(cls, text: str) -> Variation:
         """Read NAME=LOW..HIGH or NAME=A|B|C, with commas between them. Raises
         UsageError that shows the item."""
-        found: dict[str, Range | Choice] = {}
+        ranges: dict[str, Range | Choice] = {}
         for item in text.split(","):
             name, equals, values = map(str.strip, item.partition("="))
             if name in BY_NAME:
@@ -110,12 +110,12 @@ class Variation:
                 else:
                     cure = f"choose from {listed(DRAWN_SETTINGS)}"
                 raise UsageError(f"--vary {item.strip()}: no such setting; {cure}")
-            if name in found:
+            if name in ranges:
                 raise UsageError(
                     f"--vary {text}: {name} stands there twice; leave one out"
                 )
-            found[name] = _values(item.strip(), name, values)
-        return cls(text, found)
+            ranges[name] = _values(item.strip(), name, values)
+        return cls(text, ranges)
 
     def draw(self, seed: int, optimizer: str = DEFAULTS["optimizer"]) -> dict:
         """Return a network's settings; each depends on its own range or choice and the
@@ -151,7 +151,7 @@ class Variation:
             OPTIMIZERS[name].takes_momentum for name in optimizers
         ):
             takers = " or ".join(
-                name for name, known in OPTIMIZERS.items() if known.takes_momentum
+                name for name, rule in OPTIMIZERS.items() if rule.takes_momentum
             )
             raise UsageError(
                 f"--vary momentum: is for --optimizer {takers}, not {' or '.join(optimizers)}"
@@ -172,7 +172,11 @@ def _values(item: str, name: str, text: str) -> Range | Choice:
     if dots and name in WITHOUT_RANGE:
         raise UsageError(f"--vary {item}: {name} has no range; expected {name}=A|B")
     if not dots:
-        return Choice(tuple(_value(item, name, one.strip()) for one in text.split("|")))
+        return Choice(
+            tuple(
+                _value(item, name, item_text.strip()) for item_text in text.split("|")
+            )
+        )
     ends = [_value(item, name, end.strip()) for end in (low, high)]
     if not ends[0] < ends[1]:
         raise UsageError(
@@ -185,9 +189,9 @@ def _value(item: str, name: str, text: str):
     """Return one value of a setting, checked. Raises UsageError."""
     value = _LAYER_SETTINGS.get(name) or BY_NAME[name].value
     try:
-        found = value(name, text)
+        checked = value(name, text)
     except UsageError as error:
         raise UsageError(f"--vary {item}: {error}") from None
     if name == "dropout":
-        return round(found, DROPOUT_DECIMALS)
-    return found
+        return round(checked, DROPOUT_DECIMALS)
+    return checked

@@ -100,12 +100,12 @@ def vocabularies(
 
 
 def add_vocabularies(
-    constants: Constants, found: list[Vocabulary | None], names: list[str]
+    constants: Constants, vocabularies: list[Vocabulary | None], names: list[str]
 ) -> None:
     """Add the words of each column, and what finds them by a column's place."""
     rows = []
     kept = {}
-    for place, vocabulary in enumerate(found or [None]):
+    for place, vocabulary in enumerate(vocabularies or [None]):
         if vocabulary is None:
             rows.append(["NULL", "0", "0"])
             continue
@@ -164,9 +164,9 @@ def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
 class Inputs:
     """Writes the inputs of networks."""
 
-    def __init__(self, constants: Constants, found: list[Vocabulary | None]):
+    def __init__(self, constants: Constants, vocabularies: list[Vocabulary | None]):
         self._constants = constants
-        self._vocabularies = found
+        self._vocabularies = vocabularies
 
     def add(self, name: str, encoding: Encoding, weight: np.ndarray | None) -> int:
         """Add an array of inputs; return how many they are. weight: of the embedding
@@ -181,10 +181,10 @@ class Inputs:
         for kind, place, column in kinds_of(encoding):
             encoder = encoding.encoders[place]
             learned = None
-            own = name
+            table_name = name
             if kind == "EMBEDDING" and not column.parameters:
                 learned = np.array([*encoder.means.values()])
-                own = f"{name}means_"
+                table_name = f"{name}means_"
             elif column.parameters:
                 learned = weight[table : table + column.parameters]
                 learned = learned.reshape(column.values, column.width)
@@ -192,7 +192,7 @@ class Inputs:
             elif column.waves:
                 learned = weight[wave : wave + column.waves]
                 wave += column.waves
-            rows.append(self._fields(own, kind, place, column, encoder, learned))
+            rows.append(self._fields(table_name, kind, place, column, encoder, learned))
         self._constants.structs("row_input", f"{name}inputs", rows)
         return len(rows)
 

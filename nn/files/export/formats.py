@@ -24,10 +24,10 @@ def writer_of(path: str | os.PathLike) -> Callable:
     suffix = Path(path).suffix.lower()
     if suffix not in EXPORTERS:
         if suffix:
-            found = f"the suffix {suffix}"
+            ending = f"the suffix {suffix}"
         else:
-            found = "no suffix"
-        raise UsageError(f"{path}: {found}, expected {' or '.join(EXPORTERS)}")
+            ending = "no suffix"
+        raise UsageError(f"{path}: {ending}, expected {' or '.join(EXPORTERS)}")
     return EXPORTERS[suffix]
 
 

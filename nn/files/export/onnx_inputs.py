@@ -227,19 +227,19 @@ class TableInputs:
         """Yield each column of numbers that files are read as, scaled, with the median
         in a gap where training had none."""
         graph = self._graph
-        known = [encoder for encoder in encoding.encoders if encoder.kind == "number"]
+        numbers = [encoder for encoder in encoding.encoders if encoder.kind == "number"]
         pairs = zip(self._columns, encoding.encoders, strict=True)
         columns = [column for column, encoder in pairs if encoder.kind == "number"]
-        shift = np.array([e.shift for e in known])
-        scale = np.array([e.scale for e in known])
-        median = np.array([e.median for e in known])
+        shift = np.array([e.shift for e in numbers])
+        scale = np.array([e.scale for e in numbers])
+        median = np.array([e.median for e in numbers])
         x = _rounded(graph, graph.joined(columns), shift, scale, self._number_type)
-        median[[encoder.unknown_share > 0 for encoder in known]] = np.nan
+        median[[encoder.unknown_share > 0 for encoder in numbers]] = np.nan
         x = with_medians(graph, x, median)
         x = graph.add("Sub", x, graph.constant([shift], np.float64))
         x = _divided(graph, x, [np.where(scale == 0, np.inf, scale)])
         x = graph.cast(x, graph.dtype)
-        for place in range(len(known)):
+        for place in range(len(numbers)):
             yield graph.columns(x, [place])
 
     def _written(self, column: str, encoder: NumberEncoder) -> str:
@@ -264,17 +264,18 @@ class TableInputs:
         table = graph.constant(ranks, np.float64)
         return graph.add("Gather", table, self._coded(column, words, beyond), axis=0)
 
-    def _frequent(self, x: str, known: list[float]) -> str:
+    def _frequent(self, x: str, frequent: list[float]) -> str:
         """Return the place of each row's number among the frequent ones (rows,), of
         others one beyond them all."""
         graph = self._graph
         are_equal = graph.add(
-            "Equal", graph.cast(x, np.float32), graph.constant([known], np.float32)
+            "Equal", graph.cast(x, np.float32), graph.constant([frequent], np.float32)
         )
-        before = graph.constant(np.arange(len(known)) - len(known), np.float32)
+        before = graph.constant(np.arange(len(frequent)) - len(frequent), np.float32)
         place = graph.add("MatMul", graph.cast(are_equal, np.float32), before)
         return graph.cast(
-            graph.add("Add", place, graph.constant([len(known)], np.float32)), np.int64
+            graph.add("Add", place, graph.constant([len(frequent)], np.float32)),
+            np.int64,
         )
 
     def _truth(self, column: str, encoder: TruthEncoder) -> str:
@@ -317,8 +318,8 @@ class TableInputs:
         }
         code = self._coded(column, known, len(means))
         table = graph.constant([*means.values(), [0.0] * encoder.targets])
-        found = graph.add("Gather", table, code, axis=0)
-        return [graph.columns(found, [target]) for target in range(encoder.targets)]
+        gathered = graph.add("Gather", table, code, axis=0)
+        return [graph.columns(gathered, [target]) for target in range(encoder.targets)]
 
     def _coded(self, column: str, words: dict[str, int], other: int) -> str:
         """Return the code of each row's word (rows,)."""
@@ -337,17 +338,17 @@ class TableInputs:
         """Return the inputs of a date, (rows, 1) each, of its seconds since 1970."""
         graph = self._graph
         is_gap = graph.add("IsNaN", seconds)
-        known = graph.add(
+        parsed = graph.add(
             "Where", is_gap, graph.constant(encoder.shift, np.float64), seconds
         )
-        above = graph.add("Sub", known, graph.constant(encoder.shift, np.float64))
+        above = graph.add("Sub", parsed, graph.constant(encoder.shift, np.float64))
         trend = _divided(graph, above, encoder.scale or np.inf)
         if encoder.unknown_share:
             trend = graph.add(
                 "Where", is_gap, graph.constant(np.nan, np.float64), trend
             )
         others = []
-        of_known = _Float64(graph, known)
+        of_known = _Float64(graph, parsed)
         for cycle in encoder.cycles:
             turns = _TURNS[cycle](of_known)
             angle = (turns - turns.floor()) * (2 * np.pi)

@@ -149,9 +149,9 @@ class Member:
             encoders = self.encoding.encoders
             if encoders[place].kind != "number":
                 return False
-            known = [encoder for encoder in encoders if encoder.kind == "number"]
-            shift = np.array([encoder.shift for encoder in known])
-            scale = np.array([encoder.scale for encoder in known])
+            numbers = [encoder for encoder in encoders if encoder.kind == "number"]
+            shift = np.array([encoder.shift for encoder in numbers])
+            scale = np.array([encoder.scale for encoder in numbers])
         return are_rounded(self.dtype, shift, scale, self.number_type)
 
     def scale_of(self, place: int) -> tuple[float, float]:
@@ -242,15 +242,15 @@ class Vocabulary:
     def column(self, encoder) -> Column:
         """Return a column with each word in turn, and a word that nobody knows, for an
         encoder."""
-        known = set(_forms(encoder))
+        forms = set(_forms(encoder))
         if isinstance(encoder.written, Order):
-            known -= self.missing
+            forms -= self.missing
         words = self.words
         if isinstance(encoder, CategoryEncoder):
             words = map(encoder.canonical, words)
         codes = np.arange(len(self.words) + 1)
         for code, word in enumerate(self.words):
-            if word in self.missing and word not in known:
+            if word in self.missing and word not in forms:
                 codes[code] = -1
         return Column("text", codes, [*words, UNSEEN])
 

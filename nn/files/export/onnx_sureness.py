@@ -27,19 +27,19 @@ def sureness_of(graph: Graph, net, out: str, level: float) -> list[tuple]:
 def interval_ends(graph: Graph, net, values: str, level: float) -> list[str]:
     """Return the low and the high ends (rows, targets), float64, of the intervals of
     values (rows, targets)."""
-    known = net.conformal
-    place = place_of(known.levels, level)
+    sureness = net.conformal
+    place = place_of(sureness.levels, level)
     values = graph.cast(values, np.float64)
-    columns = [graph.columns(values, [k]) for k in range(len(known.targets))]
+    columns = [graph.columns(values, [k]) for k in range(len(sureness.targets))]
     scales = [
         _scale(graph, target, column)
-        for target, column in zip(known.targets, columns, strict=True)
+        for target, column in zip(sureness.targets, columns, strict=True)
     ]
     scale = graph.joined(scales)
-    limits = np.transpose([target.limits for target in known.targets])
+    limits = np.transpose([target.limits for target in sureness.targets])
     ends = []
     for name in ("low", "high"):
-        factors = [[getattr(target, name)[place] for target in known.targets]]
+        factors = [[getattr(target, name)[place] for target in sureness.targets]]
         distance = graph.add("Mul", scale, graph.constant(factors, np.float64))
         end = graph.add("Add", values, distance)
         end = graph.add("Max", end, graph.constant(limits[:1], np.float64))
@@ -68,8 +68,8 @@ def _scale(graph: Graph, target: TargetResiduals, values: str) -> str:
 def class_set(graph: Graph, net, scores: str, level: float) -> str:
     """Return which classes are in the set of each row (rows, classes), of scores (rows,
     outputs)."""
-    known = net.conformal
-    least = known.least_at(place_of(known.levels, level))
+    sureness = net.conformal
+    least = sureness.least_at(place_of(sureness.levels, level))
     scores = graph.cast(scores, np.float64)
     if net.outputs == 1:
         rest = graph.add("Sub", graph.constant([[1.0]], np.float64), scores)
