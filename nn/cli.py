@@ -43,7 +43,7 @@ from .utils import (
     has_address_limit,
     interruption,
     is_for_want_of_memory,
-    say,
+    log_line,
     signals_held,
     spare_addresses,
     speaking_of_flags,
@@ -92,7 +92,7 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
     except (Exception, KeyboardInterrupt, Interrupted) as error:
         if "--debug" in argv:
             for text in traceback.format_exc().splitlines():
-                say(text)
+                log_line(text)
         line, code = _explain(interruption(error) or error)
         return code, _in_words(line, argv)
 

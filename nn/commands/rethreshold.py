@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..utils import UsageError, say
+from ..utils import UsageError, log_line
 from .common import check_apart, load_network, print_json, unseen_rows
 
 TOLD_OF_THRESHOLD = ("rows", "tp", "fp", "fn", "tn", "precision", "recall", "f1")
@@ -33,7 +33,7 @@ def rethreshold_command(flags) -> None:
         result = {"model": flags.model, "output": flags.output, "threshold": threshold}
         print_json({**result, **figures})
     elif not flags.quiet:
-        say(f"{flags.output}: {flags.model} with the threshold {threshold:.6g}")
+        log_line(f"{flags.output}: {flags.model} with the threshold {threshold:.6g}")
 
 
 def _check(flags, net) -> None:
@@ -58,7 +58,7 @@ def _found(flags, net) -> tuple[float, list[float], dict]:
     those by which its folds are judged, and what it does with these rows."""
     from ..core.crossed import thresholds_by_others
     from ..core.thresholds import best_threshold
-    from ..test import figures_of, judged, warn_of_trained
+    from ..test import figures_of, truth_and_scores, warn_of_trained
 
     ds, out_of_fold, _, trained = unseen_rows(flags, net, flags.model)
     warn_of_trained(trained, flags.model)
@@ -66,7 +66,7 @@ def _found(flags, net) -> tuple[float, list[float], dict]:
     if out_of_fold is not None:
         rows, of_row, scores = out_of_fold
         ds = ds.of_rows(rows)
-    truth, scores, weights = judged(net, ds, scores)
+    truth, scores, weights = truth_and_scores(net, ds, scores)
     threshold = best_threshold(flags.threshold, truth, scores[:, 0], weights)
     of_folds = [threshold]
     if out_of_fold is not None:

@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from ..settings.flags import MODES
-from ..utils import UsageError, check_writable, say, show
+from ..utils import UsageError, check_writable, log_line, show
 from .common import load_network, print_json, unseen_rows
 
 
@@ -14,7 +14,7 @@ def bench_command(flags) -> None:
     names = []
     if flags.bench != MODES["bench"].alone:
         names = flags.bench.split(",")
-    log = None if flags.quiet else say
+    log = None if flags.quiet else log_line
     result = bench(names, backend=flags.backend, threads=flags.threads, log=log)
     if flags.json:
         print_json(result)
@@ -27,7 +27,7 @@ def sweep_command(flags) -> None:
     from ..study import sweep
 
     check_writable(flags.output)
-    rows = sweep.sweep(flags.sweep, flags.output, None if flags.quiet else say)
+    rows = sweep.sweep(flags.sweep, flags.output, None if flags.quiet else log_line)
     if flags.report:
         from ..pages import page
         from ..study import sweep_page
@@ -50,7 +50,7 @@ def study_command(flags) -> None:
     study = studies.find(flags.study)
     results = flags.output or f"study-{study.name}.csv"
     check_writable(results)
-    log = (lambda line: None) if flags.quiet else say
+    log = (lambda line: None) if flags.quiet else log_line
     reasons = studies.run(study, results, log)
     entries = then_and_now.measured(study, results, reasons)
     if flags.report:
@@ -66,7 +66,7 @@ def study_command(flags) -> None:
         for shown in then_and_now.tables_of(figures, entries):
             tables.table(shown.headers, shown.lines, shown.caption, left=shown.words)
         for line in then_and_now.not_here(entries):
-            say(f"not here: {line}")
+            log_line(f"not here: {line}")
 
 
 def plot_command(flags) -> None:

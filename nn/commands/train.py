@@ -23,8 +23,8 @@ from ..utils import (
     check_writable,
     interruption,
     is_stream,
+    log_line,
     plural,
-    say,
     sole_writer,
 )
 from .common import print_json
@@ -221,7 +221,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     if reason:
         effort = None
         if not flags.quiet:
-            say(f"one network of the usual layers: {reason}")
+            log_line(f"one network of the usual layers: {reason}")
     is_chosen = effort is not None
     _check_predictions(flags, ds, is_chosen)
     settings = keywords(flags, "train")

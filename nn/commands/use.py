@@ -19,8 +19,8 @@ from ..utils import (
     counted,
     is_stream,
     log,
+    log_line,
     printable,
-    say,
 )
 from .common import (
     LAYOUT,
@@ -324,7 +324,7 @@ def explain_command(flags) -> None:
         tables.importance_report(result["importance"], result["curves"], net)
     if flags.output and not flags.quiet:
         errors = _errors_of_contributions(result["error"], result["background_error"])
-        say(
+        log_line(
             f"{flags.output}: contributions of {len(explainer.background)} background rows' difference, {errors}"
         )
 
@@ -382,11 +382,11 @@ def export_command(flags) -> None:
         )
     elif not flags.quiet:
         layers = "; ".join(counted(member.spec for member in net.members))
-        say(f"{flags.output}: {layers}, {size} bytes")
+        log_line(f"{flags.output}: {layers}, {size} bytes")
         about_row = ""
         if us_per_row is not None:
             about_row = f"; a row takes about {us_per_row:.3g} us with -O3"
-        say(f"written in {seconds:.2f} s{about_row}")
+        log_line(f"written in {seconds:.2f} s{about_row}")
 
 
 def info_command(flags) -> None:

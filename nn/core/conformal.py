@@ -192,7 +192,7 @@ class Intervals(NamedTuple):
         low, high = np.moveaxis(np.array(ends), 1, 0)
         return low.T, high.T
 
-    def judged(self, truth: np.ndarray, predicted: np.ndarray, level: float):
+    def held_and_widths(self, truth: np.ndarray, predicted: np.ndarray, level: float):
         """Return (whether each value lies in its interval, the interval's width), both
         (rows, targets)."""
         low, high = self.interval(predicted, level)
@@ -323,7 +323,7 @@ class ClassSets(NamedTuple):
             for row in self.sets(scores, level)
         ]
 
-    def judged(self, truth: np.ndarray, scores: np.ndarray, level: float):
+    def held_and_widths(self, truth: np.ndarray, scores: np.ndarray, level: float):
         """Return (whether the true class of each row is in its set, how many are), both
         (rows, 1)."""
         sets = self.sets(scores, level)

@@ -69,7 +69,7 @@ class Position:
     # of the epochs done, where --validation asks for them
     val_metrics: list[float] = field(default_factory=list)
     # of a refit: the lists of the run before it
-    first: dict[str, np.ndarray] = field(default_factory=dict)
+    before_refit: dict[str, np.ndarray] = field(default_factory=dict)
     # what the next epoch's order is drawn from
     order: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -80,7 +80,12 @@ class Position:
             name: np.array([getattr(self, name)], np.float64) for name in _SCALARS
         }
         order = _with_prefix(_ORDER, self.order)
-        return self.lists() | scalars | order | _with_prefix(_FIRST_PREFIX, self.first)
+        return (
+            self.lists()
+            | scalars
+            | order
+            | _with_prefix(_FIRST_PREFIX, self.before_refit)
+        )
 
     def lists(self) -> dict[str, np.ndarray]:
         return {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
@@ -93,7 +98,7 @@ class Position:
             **{name: float(arrays[name][0]) for name in _SCALARS},
             **{name: arrays[name].tolist() for name in _LISTS},
             order=_behind_prefix(_ORDER, arrays),
-            first=_behind_prefix(_FIRST_PREFIX, arrays),
+            before_refit=_behind_prefix(_FIRST_PREFIX, arrays),
         )
 
 

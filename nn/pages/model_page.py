@@ -27,7 +27,7 @@ from ..settings.values import joined_names
 from ..terminal import figures
 from ..terminal.figures import setting_text, shape_text
 from ..terminal.network_facts import candidates_of, facts_of, layers_of, members_of
-from ..test import figures_of, judged, without_remarks
+from ..test import figures_of, truth_and_scores, without_remarks
 from ..test.drift import ColumnDrift, Drift
 from ..test.importance import Importance, curves, importance
 from ..test.out_of_fold import (
@@ -158,7 +158,7 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
         rows = tested.ds.of_rows(indices)
         by_folds = by_fold(net, tested.threshold)
         by_folds["sampling"] = sampling_of_copies(tested.ds, indices)
-    truth, scores, weights = judged(net, rows, scores)
+    truth, scores, weights = truth_and_scores(net, rows, scores)
     weights = checked_weights(weights, len(truth))
     has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
     with without_remarks():

@@ -10,14 +10,14 @@ import logging
 import os
 import sys
 
-from ..utils import OutputError, listed, plural, printable, say, target_text
+from ..utils import OutputError, listed, log_line, plural, printable, target_text
 
 
 class WarningLines(logging.Handler):
     """Prints the package's warnings as `nn: warning: ...` on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"nn: {record.levelname.lower()}: {record.getMessage()}")
+        log_line(f"nn: {record.levelname.lower()}: {record.getMessage()}")
 
 
 def report_run(
@@ -31,7 +31,7 @@ def report_run(
     if remark:
         engine += f"; {remark}"
     for line in (engine, *about.splitlines()):
-        say(line)
+        log_line(line)
 
 
 def about(ds, rows: str = "rows", net=None) -> str:
@@ -105,9 +105,9 @@ def report_encoding(encoding) -> None:
     """Print what the columns of a table are, a line for each kind, and how many inputs
     they become."""
     for kind, columns in encoding.by_kind().items():
-        say(f"{kind}: {listed(columns, 12)}")
+        log_line(f"{kind}: {listed(columns, 12)}")
     inputs = sum(column.outputs for column in encoding.columns)
-    say(f"{encoding.features} columns become {inputs} inputs")
+    log_line(f"{encoding.features} columns become {inputs} inputs")
 
 
 def on_terminal(stream) -> bool:

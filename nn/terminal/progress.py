@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 
-from ..utils import say
+from ..utils import log_line
 from ..watch.callbacks import Callback
 from .console import on_terminal, report_encoding, report_run
 
@@ -77,11 +77,11 @@ class Lines(Callback):
         self._report_training(info)
         if self._verbose:
             for line in info["routes"]():
-                say(line)
+                log_line(line)
 
     def _report_training(self, info: dict) -> None:
         """Print what is trained, on what, and how."""
-        say(
+        log_line(
             "{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(
                 **info
             )
@@ -97,9 +97,9 @@ class Lines(Callback):
         steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(
             **info
         )
-        say(f"training on {rows}: {batches}, {steps}")
+        log_line(f"training on {rows}: {batches}, {steps}")
         if info["resumed"]:
-            say(
+            log_line(
                 "resuming from {file}: {epoch} epochs and {row} rows are done".format(
                     **info["resumed"]
                 )
@@ -122,7 +122,7 @@ class Lines(Callback):
         held_out = ""
         if val_loss is not None:
             held_out = f"  {self._rows_of_loss()} {val_loss:<11.6g}"
-        say(
+        log_line(
             f"epoch {number}  loss {loss:<11.6g}{held_out}{self._judged}"
             f"  {seconds:.3g} s  {us_per_batch:.1f} us a batch"
         )
@@ -144,13 +144,13 @@ class Lines(Callback):
 
     def refit(self, epochs: int, rows: int) -> None:
         if self._shares:
-            say(
+            log_line(
                 f"the networks that were chosen are trained once more on all {rows} rows"
             )
         else:
             self._judged = ""
             self._most = 1
-            say(
+            log_line(
                 f"refit: training once more on {rows} rows, validation rows too, for {epochs} epochs"
             )
 
@@ -165,7 +165,7 @@ class Lines(Callback):
         remark = ""
         if left > LONG_SECONDS:
             remark = f", at most {left:.0f} s left"
-        say(
+        log_line(
             f"candidate {self._number} of {len(self._shares)}: {layers}: {loss}; {passed:.1f} s{remark}"
         )
 
@@ -293,7 +293,9 @@ class Steps:
         if part > self._reported_part:
             self._reported_part = part
             left = passed * (total - done) / done
-            say(f"{self._what}: {done} of {total}, {passed:.1f} s, {left:.0f} s left")
+            log_line(
+                f"{self._what}: {done} of {total}, {passed:.1f} s, {left:.0f} s left"
+            )
 
 
 class StepBar(Steps):

@@ -13,7 +13,7 @@ from ..core.metrics import Judged, checked_weights
 from ..data.dataset import Dataset, name_of
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError
-from .reports import judged, sampling_of, sampling_of_copies
+from .reports import sampling_of, sampling_of_copies, truth_and_scores
 from .trained_rows import Trained, trained_on
 
 # the metric of the verdict, by task
@@ -146,7 +146,7 @@ def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
         raise UsageError(
             f"{names[0]} and {names[1]} predict different things; compare models of the same targets"
         )
-    rows_of_sides = [judged(side.net, side.ds, side.scores) for side in sides]
+    rows_of_sides = [truth_and_scores(side.net, side.ds, side.scores) for side in sides]
     (truth, _, weights), (other_truth, *_) = rows_of_sides
     if not _are_the_same(truth, other_truth):
         raise DataError(

@@ -16,7 +16,7 @@ from ..data.loading import without_gaps
 from ..matrix import matmul
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError, listed, log
-from .reports import judged, warn_of_trained
+from .reports import truth_and_scores, warn_of_trained
 from .trained_rows import trained_on
 from .values import Value, names_of, scores_of
 
@@ -265,7 +265,7 @@ class _Judge:
                 self.scores[rows] = scores_of(net, value.of(read))
         self.all = [np.arange(len(rows)) for rows, *_ in self.parts]
         scores = self.scores.astype(net.value_dtype)
-        self.truth, _, self.weights = judged(net, ds, scores)
+        self.truth, _, self.weights = truth_and_scores(net, ds, scores)
         rows = self.rows_of(self.all)
         self.place = np.zeros(ds.rows, np.int64)  # of a row among those that are judged
         self.place[rows] = np.arange(len(rows))

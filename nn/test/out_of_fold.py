@@ -19,10 +19,10 @@ from ..utils import DataError, log, logged_once
 from .reports import (
     check_threshold,
     figures_of,
-    judged,
     remarks,
     sampling_of_copies,
     tested,
+    truth_and_scores,
     warn_of_trained,
     with_held,
     without_remarks,
@@ -261,7 +261,7 @@ def figures_out_of_fold(
     result = figures_of(
         net, judging, scores, threshold=threshold, intervals=intervals, **options
     )
-    known = judged(net, judging, scores)
+    known = truth_and_scores(net, judging, scores)
     found = held_by_others(net, known, folds, judging.groups, level)
     result = with_held(result, found, known[2])
     if by_member:

@@ -88,7 +88,7 @@ def tested(
     ds = without_weightless(ds)
     scores = scores_of(net, ds)
     figures = figures_of(net, ds, scores, threshold=threshold, intervals=intervals)
-    truth, scores, weights = judged(net, ds, scores)
+    truth, scores, weights = truth_and_scores(net, ds, scores)
     return with_held(figures, held(net, truth, scores, level), weights)
 
 
@@ -144,7 +144,7 @@ def figures_of(
     check_threshold(net, threshold)
     if threshold is None:
         threshold = net.threshold
-    truth, scores, weights = judged(net, ds, scores)
+    truth, scores, weights = truth_and_scores(net, ds, scores)
     persistence = None
     if net.task == "regression":
         persistence = ds.persistence()
@@ -217,7 +217,7 @@ def sampling_of_copies(ds, rows: np.ndarray) -> Sampling | None:
     return Sampling(len(rows), groups=sets)
 
 
-def judged(
+def truth_and_scores(
     net, ds, scores: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores

@@ -79,7 +79,7 @@ def held(net, truth, scores, level: float | None = None) -> Held | None:
     if level is None:
         return None
     known = known_at(net.conformal, level)
-    return Held(level, *known.judged(truth, scores, level))
+    return Held(level, *known.held_and_widths(truth, scores, level))
 
 
 def level_of(net, level: float | None) -> float | None:
@@ -113,5 +113,5 @@ def held_by_others(
         known = conformal_of(net, *others)
         if known is None or known.levels[-1] < level:
             return None
-        both[:, own] = known.judged(rows[0][own], rows[1][own], level)
+        both[:, own] = known.held_and_widths(rows[0][own], rows[1][own], level)
     return Held(level, both[0] > 0, both[1])

@@ -73,7 +73,7 @@ def figures_of_member(member: Member) -> dict:
             "monitor": member.monitor.name,
             "best_epoch": member.best_epoch(),
         }
-    if at.first:
+    if at.before_refit:
         figures["refit"] = {"rows": member.rows.count, "loss": at.losses}
     if member.rows.weighted:
         figures["weighted"] = True

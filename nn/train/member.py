@@ -184,7 +184,7 @@ class Member:
             self.order.restore(self.at.order)
         except ValueError as error:
             raise checkpoint.damaged(str(error)) from error
-        if self.at.first and self.at.epoch > (self.best_epoch() or 0):
+        if self.at.before_refit and self.at.epoch > (self.best_epoch() or 0):
             raise checkpoint.damaged(f"epoch {self.at.epoch} of the refit")
         if self.fold_epochs is not None:
             self.judged_scores = vectors.pop(JUDGED).reshape(self.judged_scores.shape)
@@ -218,7 +218,7 @@ class Member:
         asks for it.
         """
         try:
-            if not self.at.first:
+            if not self.at.before_refit:
                 yield from self._epochs()
             if self.options.refit and self.best_epoch():
                 self._begin_refit()
@@ -255,7 +255,7 @@ class Member:
             yield None
             yield from self._settle()
             asked = self._asked()
-            goes_on = not self.is_over() or (self.options.refit and not at.first)
+            goes_on = not self.is_over() or (self.options.refit and not at.before_refit)
             if asked is not None and goes_on:
                 raise Stopped(asked)
 
@@ -277,12 +277,12 @@ class Member:
     @property
     def epochs_done(self) -> int:
         """How many epochs are done of the run that chooses the best one."""
-        if self.at.first:
-            return len(self.at.first["losses"])
+        if self.at.before_refit:
+            return len(self.at.before_refit["losses"])
         return self.at.epoch
 
     def last_epoch(self) -> int:
-        if self.at.first:
+        if self.at.before_refit:
             return self.best_epoch()
         return self.planned_epochs()
 
@@ -297,7 +297,7 @@ class Member:
             return True
         return (
             self.monitor is not None
-            and not self.at.first
+            and not self.at.before_refit
             and self.monitor.is_over(self._judgements())
         )
 
@@ -315,8 +315,8 @@ class Member:
 
     def chosen(self, name: str) -> list[float]:
         """Return a list of Position for the run that chooses the best epoch."""
-        if self.at.first:
-            return self.at.first[name].tolist()
+        if self.at.before_refit:
+            return self.at.before_refit[name].tolist()
         return getattr(self.at, name)
 
     def _begin_refit(self) -> None:
@@ -327,7 +327,7 @@ class Member:
         know them.
         """
         engine = self.engine
-        is_resumed = bool(self.at.first)
+        is_resumed = bool(self.at.before_refit)
         if is_resumed:
             vectors = {name: engine.get(name) for name in self._vectors()}
         else:
@@ -343,7 +343,7 @@ class Member:
         for name, vector in vectors.items():
             engine.set(name, vector)
         if not is_resumed:
-            self.at = Position(order=self.order.state(), first=self.at.lists())
+            self.at = Position(order=self.order.state(), before_refit=self.at.lists())
 
     def _train_on_rows(self) -> Iterator[Ask]:
         """Train on the rows of an epoch that are left."""
@@ -557,5 +557,5 @@ class Member:
     def seconds(self) -> float:
         """Return what all its epochs took."""
         return sum(self.at.epoch_seconds) + (
-            sum(self.chosen("epoch_seconds")) if self.at.first else 0.0
+            sum(self.chosen("epoch_seconds")) if self.at.before_refit else 0.0
         )

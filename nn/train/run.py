@@ -207,7 +207,8 @@ class Run:
         }
         if self.is_resumed:
             refits = (
-                member.at.epoch if member.at.first else 0 for member in self.members
+                member.at.epoch if member.at.before_refit else 0
+                for member in self.members
             )
             self._told = [
                 min(member.epochs_done for member in self.members),
@@ -384,8 +385,8 @@ class Run:
         the states where that is due."""
         left = self.left()
         running = [self.members[number] for number in self._steps]
-        choosing = [member for member in running if not member.at.first]
-        refits = [member for member in left if member.at.first]
+        choosing = [member for member in running if not member.at.before_refit]
+        refits = [member for member in left if member.at.before_refit]
         is_new, epoch = self._tell_epochs(False, left, choosing)
         if refits and not choosing:
             if not self._tells_refit:
@@ -567,7 +568,7 @@ class Run:
         ]
         at = {
             "file": self.checkpoint.source,
-            "epoch": first.at.epoch if first.at.first else self._told[0],
+            "epoch": first.at.epoch if first.at.before_refit else self._told[0],
         }
         return {**at, "row": first.at.row, "done": list(done), "metrics": metrics}
 

@@ -59,12 +59,12 @@ from .messages import (
     figure_text,
     listed,
     log,
+    log_line,
     logged_once,
     names_apart,
     os_reason,
     plural,
     printable,
-    say,
     show,
     target_text,
 )

@@ -187,7 +187,7 @@ def show(line: str) -> None:
     print(cut_line(line))
 
 
-def say(line: str) -> None:
+def log_line(line: str) -> None:
     """Write one line to stderr. A log that nobody reads any more is no reason to lose a
     training."""
     with contextlib.suppress(OSError, ValueError):

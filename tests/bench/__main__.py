@@ -18,7 +18,7 @@ import typer
 
 from nn.study.bench import duration
 from nn.terminal.tables import table
-from nn.utils import NnError, default_threads, say
+from nn.utils import NnError, default_threads, log_line
 
 from .compare import measure
 from .sides import PEERS
@@ -65,7 +65,7 @@ def main(
     try:
         result = measure(cases or [], **how, seconds=seconds, rounds=rounds)
     except NnError as failure:
-        say(f"bench: {failure}")
+        log_line(f"bench: {failure}")
         sys.exit(failure.exit_code)
     if as_json:
         print(json.dumps(result, allow_nan=False))

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from nn.study.bench import Product, named, select
-from nn.utils import UsageError, processor_name, say
+from nn.utils import UsageError, log_line, processor_name
 
 from .growth import ROWS, WIDTHS, rows_case, width_case
 from .sides import PEERS
@@ -177,7 +177,7 @@ def measure(
     try:
         missing = [side.name for side in others if side.version is None]
         if missing:
-            say(f"bench: not installed, left out: {', '.join(missing)}")
+            log_line(f"bench: not installed, left out: {', '.join(missing)}")
         others = [side for side in others if side.version is not None]
         if against:
             known = others[0].ask("cases")
@@ -192,7 +192,7 @@ def measure(
         results = []
         for case in chosen:
             if case.name not in known:
-                say(f"bench: {case.name}: not in {against}, left out")
+                log_line(f"bench: {case.name}: not in {against}, left out")
             elif backend == "omp" or not isinstance(case, Product):
                 # a product is computed on the processor only
                 results.append(
@@ -208,7 +208,7 @@ def measure(
                     f"{name} {peer['ratio']:.3f}"
                     for name, peer in results[-1]["peers"].items()
                 )
-                say(f"bench: {case.name}: {text}")
+                log_line(f"bench: {case.name}: {text}")
         facts = {
             "processor": processor_name(),
             "threads": threads,

@@ -31,7 +31,7 @@ import typer
 
 import nn
 from nn.study import solar
-from nn.utils import say
+from nn.utils import log_line
 
 SEEDS = range(5)
 LAYERS = (  # behind the inputs
@@ -248,14 +248,14 @@ def main(
 ) -> None:
     """Print the table, a row a forecast."""
     logging.getLogger("nn").setLevel(logging.ERROR)
-    say(
+    log_line(
         "| series, horizon | rows to train / test | persistence | clear sky | ridge"
         " | network | mean of five | above all | ridge: chosen | network: chosen |"
     )
-    say("|---" * 10 + "|")
+    log_line("|---" * 10 + "|")
     for case in cases(folder):
         if series in ("", case.name):
-            say(line(case))
+            log_line(line(case))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,10 @@ try:
     from nn.test.out_of_fold import figures_out_of_fold
 except ImportError:  # an older checkout
     from nn.train.folds import figures_out_of_fold
-from nn.utils import say
+try:
+    from nn.utils import log_line
+except ImportError:
+    from nn.utils import say as log_line
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))
@@ -472,7 +475,7 @@ def records_of(
             with path.open("a") as file:
                 file.write("".join(f"{json.dumps(record)}\n" for record in own))
         records += own
-        say(f"honest: {draw.kind}, {draw.source}, {rows_drawn} rows, draw {seed}")
+        log_line(f"honest: {draw.kind}, {draw.source}, {rows_drawn} rows, draw {seed}")
     return records
 
 
@@ -549,7 +552,7 @@ def main(
     names = [name for name in tables.split(",") if name]
     sources = list(sources_of(Path(folder or shared / "tables"), names, listed))
     counts = [int(count) for count in rows.split(",")]
-    say(
+    log_line(
         f"honest: {Path(nn.__file__).parent}, {', '.join(source.name for source in sources)}"
     )
     drawn = all_draws(sources, draws, counts, lite)

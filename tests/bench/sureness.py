@@ -39,7 +39,7 @@ import nn
 from nn.core.conformal import Intervals, TargetResiduals, by_class, upper_quantiles
 from nn.core.metrics import metric
 from nn.core.thresholds import best_temperature, tempered
-from nn.utils import say
+from nn.utils import log_line
 
 from .arena.tables import PACKAGES, read, tables_of
 from .honest import printed
@@ -130,7 +130,7 @@ def records_of_values(net, ds, truth, scores) -> Iterator[dict]:
         for level in LEVELS:
             if level > known.levels[-1]:
                 continue
-            are_held, widths = known.judged(truth, scores, level)
+            are_held, widths = known.held_and_widths(truth, scores, level)
             low, high = known.interval(scores, level)
             outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
             winkler = (widths + 2 / (1 - level) * outside).mean()
@@ -150,7 +150,7 @@ def records_of_classes(net, ds, truth, scores) -> Iterator[dict]:
     rules = {OWN: own, CONSTANT: own._replace(of_class=[0] * len(own.of_class))}
     for rule, known in rules.items():
         for level in LEVELS:
-            are_held, sizes = known.judged(truth, scores, level)
+            are_held, sizes = known.held_and_widths(truth, scores, level)
             yield {
                 "rule": rule,
                 "level": level,
@@ -289,7 +289,9 @@ def told(job: Job, own: list[dict], path: Path | None) -> list[dict]:
         if path:
             with path.open("a") as file:
                 file.write(f"{json.dumps(record, default=float)}\n")
-    say(f"sureness: {job.spec.split('/')[-1]}, {job.rows_drawn} rows, draw {job.seed}")
+    log_line(
+        f"sureness: {job.spec.split('/')[-1]}, {job.rows_drawn} rows, draw {job.seed}"
+    )
     return own
 
 

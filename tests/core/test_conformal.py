@@ -168,9 +168,9 @@ def test_intervals_hold_the_share_that_is_asked():
     known = Intervals.of(*drawn(2000))
     truth, predicted = drawn(20000, seed=9)
     for level in (0.5, 0.8, 0.95):
-        are_inside, _ = known.judged(truth, predicted, level)
+        are_inside, _ = known.held_and_widths(truth, predicted, level)
         assert are_inside.mean() == pytest.approx(level, abs=0.02)
-    _, widths = known.judged(truth, predicted, 0.9)
+    _, widths = known.held_and_widths(truth, predicted, 0.9)
     large = predicted > 2
     assert widths[large].mean() > 3 * widths[predicted < 0.5].mean()
 
@@ -216,7 +216,7 @@ def test_sets_of_two_classes():
     for number in (0, 1):
         own = truth[1000:] == number
         assert found[own, number].mean() == pytest.approx(0.9, abs=0.03)
-    are_right, sizes = known.judged(truth[1000:], scores[1000:], 0.9)
+    are_right, sizes = known.held_and_widths(truth[1000:], scores[1000:], 0.9)
     assert are_right.mean() == pytest.approx(0.9, abs=0.02)
     assert np.array_equal(sizes[:, 0], found.sum(axis=1))
 

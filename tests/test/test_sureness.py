@@ -155,7 +155,9 @@ def test_rows_of_the_training_are_held_by_what_the_other_folds_tell(here):
     for fold in range(5):
         own = folds == fold
         others = Intervals.of(truth[~own], scores[~own])
-        held += others.judged(truth[own], scores[own], LEVEL)[0].ravel().tolist()
+        held += (
+            others.held_and_widths(truth[own], scores[own], LEVEL)[0].ravel().tolist()
+        )
     figures = succeed("test", "value.bin", "--level", str(LEVEL), "--json").json
     assert figures["out_of_fold"] is True
     assert figures["coverage"] == pytest.approx(np.mean(held))
