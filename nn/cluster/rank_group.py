@@ -73,7 +73,7 @@ class RankGroup:
 def print_last_line(text: str | None) -> None:
     """Print the last line of a failed run, if there is one."""
     if text:
-        utils.say(f"nn: {text}")
+        utils.log_line(f"nn: {text}")
 
 
 def _shown(value) -> str:
