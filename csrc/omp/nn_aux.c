@@ -171,9 +171,9 @@ INLINE vec deviance_v(real power, vec z, vec y, vec *slope)
     return 2 * ((least + of_a) / (2 - power) - of_y / (1 - power));
 }
 
-/* One vector of outputs: z becomes dz times the number of outputs; returns the values of the
- * loss. */
-INLINE vec loss_v(real *z_at, vec y, loss_constants loss, nn_activation activation)
+/* One vector of outputs whose targets are known: z becomes dz times the number of outputs; returns
+ * the values of the loss. */
+INLINE vec known_loss_v(real *z_at, vec y, loss_constants loss, nn_activation activation)
 {
     vec z = load(z_at), a, difference, first, second, value;
     real constant = loss.constants[0];
@@ -198,6 +198,16 @@ INLINE vec loss_v(real *z_at, vec y, loss_constants loss, nn_activation activati
     NOT_REACHED;
 }
 
+/* The same of any targets: one that is missing, nan, has no loss and no gradient. */
+INLINE vec loss_v(real *z_at, vec y, loss_constants loss, nn_activation activation)
+{
+    vec value = known_loss_v(z_at, y, loss, activation), none = {};
+    store(z_at, pick(y == y, load(z_at), none));
+    return pick(y == y, value, none);
+}
+
+INLINE vec difference_of(vec a, vec y) { return pick(y == y, a - y, (vec){}); }
+
 static double output_row(real *z, const real *y, loss_constants loss, nn_activation activation,
                          int64_t width)
 {
@@ -219,13 +229,14 @@ static double softmax_row(real *z, const real *y, loss_constants loss, int64_t w
     real value = 0, projection = 0;
     softmax(z, width);
     for (int64_t k = 0; k < width; k += VECTOR) {
-        vec a = load(z + k), difference = a - load(y + k);      /* both are 0 past the width */
+        /* both are 0 past the width */
+        vec a = load(z + k), difference = difference_of(a, load(y + k));
         value += sum_of(loss_value_v(loss, difference));
         projection += sum_of(a * loss_derivative_v(loss, difference));
     }
     for (int64_t k = 0; k < width; k += VECTOR) {
-        vec a = load(z + k);
-        store(z + k, a * (loss_derivative_v(loss, a - load(y + k)) - projection) / (real)width);
+        vec a = load(z + k), slope = loss_derivative_v(loss, difference_of(a, load(y + k)));
+        store(z + k, a * (slope - projection) / (real)width);
     }
     clear_past(z, width);
     return (double)value / (double)width;

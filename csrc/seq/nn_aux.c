@@ -111,6 +111,10 @@ static void activation_backward_from_input(real *dx, const real *z, nn_activatio
         dx[i] = (real)(dx[i] * derivative_from_input(activation, z[i]));
 }
 
+/* A target that is missing, nan, has no loss and no gradient: its output has the weight 0. */
+static int is_known(double y) { return y == y; }
+static double difference_of(double a, double y) { return is_known(y) ? a - y : 0; }
+
 /* d loss / d a for one output, before the division by their number */
 static double loss_derivative(const nn_loss_settings *loss, double difference)
 {
@@ -189,8 +193,9 @@ static double input_row(real *z, const real *y, const nn_loss_settings *loss, in
 {
     double sum = 0, slope;
     for (int64_t k = 0; k < width; k++) {
-        sum += loss_from_input(loss, z[k], y[k], &slope);
-        z[k] = (real)(slope / (double)width);
+        double value = loss_from_input(loss, z[k], y[k], &slope);
+        sum += is_known(y[k]) ? value : 0;
+        z[k] = is_known(y[k]) ? (real)(slope / (double)width) : 0;
     }
     return sum / (double)width;
 }
@@ -222,7 +227,7 @@ static double output_row(real *z, const real *y, const nn_loss_settings *loss,
     for (int64_t k = 0; k < width; k++) {
         double a =
             activation == NN_SOFTMAX ? z[k] : (double)(real)activation_value(activation, z[k]);
-        double difference = a - y[k];
+        double difference = difference_of(a, y[k]);
         sum += loss_value(loss, difference);
         /* the original leaves out the 2 and the division by the outputs */
         if (loss->loss == NN_REFERENCE) {
@@ -236,7 +241,7 @@ static double output_row(real *z, const real *y, const nn_loss_settings *loss,
     }
     if (activation == NN_SOFTMAX && loss->loss != NN_REFERENCE)
         for (int64_t k = 0; k < width; k++)
-            z[k] = (real)(z[k] * (loss_derivative(loss, (double)z[k] - y[k]) / (double)width -
+            z[k] = (real)(z[k] * (loss_derivative(loss, difference_of(z[k], y[k])) / (double)width -
                                   projection));
     return sum / (double)width;
 }

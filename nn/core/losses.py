@@ -74,9 +74,10 @@ SLOPES: dict[str, Callable] = {
 
 
 def row_losses(loss: str, a: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the loss of each row, from outputs and targets (rows, outputs), float64.
-    loss: as --loss writes it."""
+    """Return the loss of each row, from outputs and targets (rows, outputs), float64; a
+    target that is missing, nan, has none. loss: as --loss writes it."""
     values = _VALUES[loss_name(loss)](a, y, *loss_of(loss).constants)
     if loss == "ce":
         return values.sum(axis=-1)
+    values = np.where(np.isnan(y), 0.0, values)
     return values.mean(axis=-1)

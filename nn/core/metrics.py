@@ -16,7 +16,7 @@ nothing for these rows, such as the area under the curve of one class, is None.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property, partial
 from itertools import chain
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from ..nn_aux import METRICS, MONITORS, TASKS, loss_of
 from ..settings.flags import DEFAULTS
 from ..utils import DataError, UsageError
 from .losses import row_losses
+from .weighted import at_rows
 
 SUMMED = 1 << 16  # values at a time
 # (what a metric is formed from, its name) -> its formula
@@ -403,7 +404,10 @@ def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 def mean_of_targets(name: str, judged: Judged, weights, exact: bool) -> float | None:
     """Return the mean of a metric over the targets of which it is defined; None where
     it is of none."""
-    each = [target.values(weights, [name], exact)[name] for target in judged.by_target]
+    each = [
+        target.values(own, [name], exact)[name]
+        for target, own in judged.of_targets(weights)
+    ]
     known = [value for value in each if value is not None]
     if known:
         return sum(known) / len(known)
@@ -549,12 +553,15 @@ class Judged:
         # each of several targets of two classes
         self.by_target: list[Judged] = []
         if task == "multilabel":
-            pairs = zip(truth.T, scores.T, strict=True)
-            self.by_target = [
-                Judged("binary", *pair, threshold, folds=folds) for pair in pairs
-            ]
+            self._are_known = ~np.isnan(truth)
+            for target, known in enumerate(self._are_known.T):
+                own = truth[known, target], scores[known, target]
+                cuts = at_rows(threshold, known) if np.ndim(threshold) else threshold
+                part = Judged("binary", *own, cuts, folds=at_rows(folds, known))
+                self.by_target.append(part)
             self.are_probabilities = all(a.are_probabilities for a in self.by_target)
-            self.predicted = np.stack([a.predicted for a in self.by_target], axis=1)
+            picked = [decide(of_target, threshold) for of_target in scores.T]
+            self.predicted = np.stack(picked, axis=1)
         elif task == "regression":
             shape = (len(truth), -1)
             truth = truth.astype(np.float64).reshape(shape)
@@ -598,13 +605,19 @@ class Judged:
     @cached_property
     def are_right(self) -> np.ndarray:
         """Return which rows are right, of several targets wholly (rows,)."""
-        are_right = self.predicted == self.truth
+        are_right = (self.predicted == self.truth) | (self.truth != self.truth)
         return are_right.reshape(len(are_right), -1).all(axis=1)
+
+    def of_targets(self, weights=None) -> Iterator[tuple[Judged, np.ndarray | None]]:
+        """Yield each of several targets, of the rows that have it, with their
+        weights."""
+        for target, known in zip(self.by_target, self._are_known.T, strict=True):
+            yield target, at_rows(weights, known)
 
     def counts(self, weights=None) -> Counts:
         """Return the counts of two classes, of several targets those of all."""
         if self.by_target:
-            each = [target.counts(weights) for target in self.by_target]
+            each = [target.counts(own) for target, own in self.of_targets(weights)]
             return Counts(*map(sum, zip(*each, strict=True)))
         return confusion_counts(self.truth, self.predicted, weights)
 
@@ -618,6 +631,9 @@ class Judged:
         weights: as checked_weights returns them. exact: sums are rounded once."""
         if names is None:
             names = self.names
+        # a target that no row has
+        if not len(self.truth) or (weights is not None and not weights.any()):
+            return dict.fromkeys(names)
         with np.errstate(all="ignore"):
             metrics = self._values(weights, names, exact)
         for name, value in metrics.items():

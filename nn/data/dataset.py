@@ -579,7 +579,8 @@ class Dataset:
         words = [
             f"{shortened(word) if word else 'empty'} ({rows})" for word, rows in counts
         ]
-        return f"left out: {self.unlabelled} rows without a target: {listed(words)}"
+        told = f"left out: {self.unlabelled} rows without a target"
+        return f"{told}: {listed(words)}" if words else told
 
     def about_weightless(self) -> str:
         """Return how many rows were left out because their weight is 0; nothing where

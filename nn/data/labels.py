@@ -80,10 +80,12 @@ def _label_in(column: Column, is_asked: bool) -> list[str] | None:
     classes."""
     if column.reads == "number":
         known = column.values[~np.isnan(column.values)]
+        if column.odd:
+            return None
         if ((known == 0) | (known == 1)).all():
             return ["0", "1"]
         distinct = np.unique(known) if is_asked else known[:0]
-        if len(distinct) == 2 and not column.odd:
+        if len(distinct) == 2:
             return [number_text(value + 0.0) for value in distinct]
         return None
     words = column.words

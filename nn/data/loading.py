@@ -65,7 +65,7 @@ from .roles import (
 )
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
 from .splits import Split, split_rows
-from .targets import dataset_of, now_among, targets_of
+from .targets import dataset_of, now_among, targets_may_lack, targets_of
 from .twins import sets_of_twins
 from .written import canonical_word
 
@@ -187,7 +187,8 @@ def _of_table(
         if table.columns[place].reads == "text" and schema.classes is None:
             table.columns[place] = without_class_name(table.columns[place])
     if labelled and not schema.plain:
-        table, counts = without_unlabelled(source, table, places)
+        may_lack = targets_may_lack(table, places.targets, schema)
+        table, counts = without_unlabelled(source, table, places, may_lack)
         facts |= counts
     targets = [table.columns[place] for place in places.targets]
     is_whole = labelled or not any(column.is_gap.any() for column in targets)

@@ -8,7 +8,7 @@ a model keeps of its data
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -307,10 +307,10 @@ def _input_scaling(
     return scaling
 
 
-def refuse_gaps(ds: Dataset) -> None:
+def refuse_gaps(ds: Dataset, names: Sequence[str] = ("x", "y")) -> None:
     """Raise DataError that names the first gap among the inputs or targets of a data
     set that cannot have any."""
-    for name in ("x", "y"):
+    for name in names:
         values = getattr(ds, name)
         if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
             continue
@@ -466,6 +466,8 @@ def _check_targets(ds: Dataset, loss: str) -> None:
     """Raise DataError for a target that the loss cannot have."""
     rule = loss_of(loss)
     y = ds.y.reshape(ds.rows, -1)
+    if ds.task != "multilabel":
+        refuse_gaps(ds, ["y"])
     if rule.has is None or rule.has(y).all():
         return
     row, target = np.unravel_index(y.argmin(), y.shape)

@@ -74,10 +74,10 @@ def _decided_again(table: Table, undecided: list[int]) -> Table:
 
 
 def without_unlabelled(
-    source: TableSource, table: Table, places: Places
+    source: TableSource, table: Table, places: Places, may_lack: bool = False
 ) -> tuple[Table, dict]:
     """Return (the table without the rows in which a target is a gap, what a Dataset
-    says of these). DataError: all are.
+    says of these). may_lack: of several targets some may be gaps. DataError: all are.
 
     An odd word among the numbers of a target is no gap, but an error.
     """
@@ -86,7 +86,7 @@ def without_unlabelled(
         for place in places.targets
         if not table.columns[place].odd
     ]
-    lacks = np.any(gaps, axis=0)
+    lacks = np.all(gaps, axis=0) if may_lack else np.any(gaps, axis=0)
     if not np.any(lacks):
         return table, {}
     if lacks.all():
@@ -94,7 +94,9 @@ def without_unlabelled(
             f"{source.path}: no row has a target, all {len(table)} have a gap there, "
             f"expected some that have one; choose the target with --target"
         )
-    unlabelled_words = _gap_words(source, table, places.targets)
+    unlabelled_words = {}
+    if not may_lack:  # else words stand for gaps of rows that stay, too
+        unlabelled_words = _gap_words(source, table, places.targets)
     counts = {"unlabelled": int(lacks.sum()), "unlabelled_words": unlabelled_words}
     return rows_of_table(table, ~lacks), counts
 

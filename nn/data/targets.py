@@ -97,6 +97,21 @@ def targets_of(
     return Targets(values[:, None], names=names, **facts)
 
 
+def targets_may_lack(table: Table, places: list[int], schema: Schema) -> bool:
+    """Return whether rows stay of which some targets are gaps: several of two classes
+    each, which are not those of one class of several."""
+    if schema.labels is not None or len(places) < 2:
+        return schema.labels is not None
+    if schema.task not in ("auto", "multilabel"):
+        return False
+    is_asked = schema.task == "multilabel"
+    found = labels_in([table.columns[place] for place in places], is_asked)
+    if found is None or is_asked:
+        return is_asked
+    whole = found.values[~np.isnan(found.values).any(axis=1)]
+    return not len(whole) or not _is_one_hot(whole)
+
+
 def _labels(
     source: TableSource, table: Table, places: list[int], schema: Schema
 ) -> Labels | None:
@@ -237,11 +252,24 @@ def dataset_of(
         ds.row_names = {row: target_rows.row(row) for row in ends}
     if task == "multilabel":
         ds.labels = target_rows.labels
+        ds.remarks += _about_missing(y, target_rows.columns)
         ds.label_type = target_rows.label_type
     if classes is not None and schema.classes is None:
         ds.label_type = _type_of(classes, target_rows.label_type)
     ds.remarks += _doubts(target_rows, task, schema)
     return ds
+
+
+def _about_missing(y: np.ndarray, columns: list[str] | None) -> list[str]:
+    """Return a line on rows that lack some of several targets y (rows, targets)."""
+    counts = np.isnan(y).sum(axis=0).tolist()
+    names = columns or [f"target {number + 1}" for number in range(len(counts))]
+    told = [
+        f"{name} ({count})" for name, count in zip(names, counts, strict=True) if count
+    ]
+    if not told:
+        return []
+    return [f"rows without a target, which count for no loss of it: {listed(told)}"]
 
 
 def _doubts(targets: Targets, task: str, schema: Schema) -> list[str]:

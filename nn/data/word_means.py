@@ -7,7 +7,7 @@ parts, so that its own target is no input of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -113,16 +113,22 @@ class WordMeans:
         _, first_rows, units = np.unique(twins, return_index=True, return_inverse=True)
         return self._rows[first_rows][units.reshape(-1)]
 
+    def _known_targets(self, rows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield each target of some of the training rows, and as how many rows each
+        counts there: as none where it lacks the target."""
+        for targets in self._targets[rows].T:
+            are_known = ~np.isnan(targets)
+            yield np.where(are_known, targets, 0), self._counts[rows] * are_known
+
     @np.errstate(over="ignore")  # huge targets have means of 0
     def _by_code(self, codes: np.ndarray, words: int, rows) -> np.ndarray:
         """Return the means (words + 1, targets) of some of the training rows, 0 of a
         gap."""
         codes = codes[rows] % (words + 1)
-        weights = self._counts[rows]
         means = []
-        counts = np.bincount(codes, weights, words + 1)
-        whole = max(weights.sum(), np.finfo(np.float64).tiny)
-        for targets in self._targets[rows].T:
+        for targets, weights in self._known_targets(rows):
+            counts = np.bincount(codes, weights, words + 1)
+            whole = max(weights.sum(), np.finfo(np.float64).tiny)
             above = targets - (weights * targets).sum() / whole
             mean = np.bincount(codes, weights * above, words + 1) / (counts + SMOOTHING)
             mean[-1] = 0

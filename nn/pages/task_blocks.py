@@ -310,16 +310,20 @@ def label_blocks(
     roc = []
     calibrated = []
     for k, name in enumerate(names):
-        of_target = truth[:, k].astype(np.int64)
-        found = scores[:, k].astype(np.float64)
+        known = np.flatnonzero(~np.isnan(truth[:, k]))
+        of_target = truth[known, k].astype(np.int64)
+        found = scores[known, k].astype(np.float64)
+        own = at_rows(weights, known)
         figures_of_target = result["per_target"][k]
         if figures_of_target["roc_auc"] is not None:
-            order = found if folds is None else placements(of_target, found, folds)
-            curves = errors.cut_off_curves(of_target, order, weights)
+            order = found
+            if folds is not None:
+                order = placements(of_target, found, folds[known])
+            curves = errors.cut_off_curves(of_target, order, own)
             label = f"{name}: area {figures_of_target['roc_auc']:.4f}"
             roc.append(Line(label, curves.false_alarms, curves.recall))
         if figures_of_target["brier"] is not None:
-            points = errors.calibration(of_target, found, weights)
+            points = errors.calibration(of_target, found, own)
             label = f"{name}: Brier score {figures_of_target['brier']:.4g}"
             calibrated.append(Line(label, *points))
     pictures = [

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.bootstrap import interval, resampled
 from ..core.metrics import Judged, checked_weights
 from ..data.dataset import Dataset, name_of
+from ..files.export.columns import label_names
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError
 from .reports import sampling_of, sampling_of_copies, truth_and_scores
@@ -215,7 +216,8 @@ def _are_the_same(truth: np.ndarray, other: np.ndarray) -> bool:
     if truth.dtype.kind != "f":
         return np.array_equal(truth, other)
     with np.errstate(over="ignore"):
-        return np.array_equal(truth.astype(np.float32), other.astype(np.float32))
+        numbers = [values.astype(np.float32) for values in (truth, other)]
+        return np.array_equal(*numbers, equal_nan=True)
 
 
 def _difference(values: list[dict], name: str) -> float | None:
@@ -265,6 +267,9 @@ def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[d
         true = truth[row].tolist()
         if net.classes:
             true = net.classes[int(true)]
+        if net.task == "multilabel":
+            pairs = zip(label_names(net), true, strict=True)
+            true = [pair[int(one)] if one == one else None for pair, one in pairs]
         record = {"row": int(row), "true": true}
         for name, model_scores in zip(names, scores, strict=True):
             record[name] = model_scores[row].tolist()

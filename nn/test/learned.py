@@ -74,13 +74,17 @@ def best_output(loss: str, targets: Targets) -> np.ndarray:
     of mae the median."""
     values, counts = targets
     slope = SLOPES.get(loss_name(loss))
-    if slope is None:
+    are_known = ~np.isnan(values)
+    if slope is None and are_known.all():
         return counts @ values / counts.sum()
-    low = values.min(axis=0)
-    high = values.max(axis=0)
+    if slope is None:
+        return counts @ np.where(are_known, values, 0) / (counts @ are_known)
+    low = np.nanmin(values, axis=0)
+    high = np.nanmax(values, axis=0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        is_above = counts @ slope(middle, values, *loss_of(loss).constants) > 0
+        slopes = slope(middle, values, *loss_of(loss).constants)
+        is_above = counts @ np.where(are_known, slopes, 0) > 0
         low = np.where(is_above, low, middle)
         high = np.where(is_above, middle, high)
     return (low + high) / 2
@@ -144,6 +148,10 @@ def learned_by_rows(
         float(np.average(least_losses - own_losses, weights=ds.weights)) > 0
     )
     baseline = float(np.average(baseline_losses, weights=ds.weights))
+    if TASKS[ds.task].by_output:
+        # of the targets that rows have, as metrics are
+        are_known = ~np.isnan(ds.y).reshape(len(ds.y), -1)
+        baseline /= float(np.average(are_known.mean(axis=1), weights=ds.weights))
     return {
         "learned": is_surely_better and (known is not None or is_better_than_any),
         "baseline": baseline,

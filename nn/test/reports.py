@@ -330,13 +330,16 @@ def multilabel_report(
     weights = checked_weights(weights, len(truth))
     _warn_no_probabilities(judged.are_probabilities)
     names = targets or list(map(str, range(truth.shape[1])))
-    is_whole = are_constant(truth)
-    if is_whole.any():
-        alike = listed([names[target] for target in np.flatnonzero(is_whole)])
+    alike = [
+        name
+        for name, target in zip(names, judged.by_target, strict=True)
+        if len(np.unique(target.truth)) < 2
+    ]
+    if alike:
         remarks.warning(
             "roc_auc and pr_auc are undefined, and not in the means, where all rows are "
             "of one class: %s",
-            alike,
+            listed(alike),
         )
     return {
         **_rows(len(truth), weights is not None),
@@ -344,10 +347,12 @@ def multilabel_report(
         "per_target": [
             {
                 "target": name,
-                **target.counts(weights)._asdict(),
-                **target.values(weights),
+                **target.counts(own)._asdict(),
+                **target.values(own),
             }
-            for name, target in zip(names, judged.by_target, strict=True)
+            for name, (target, own) in zip(
+                names, judged.of_targets(weights), strict=True
+            )
         ],
     }
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn import metrics
 
 import nn
 from nn.utils import DataError, LayersMismatch, UsageError
@@ -172,3 +173,95 @@ def test_labels_are_predicted_in_their_own_words(trained):
     assert predicted.shape == scores.shape == (200, 2)
     assert (predicted[:, 1] == np.where(scores[:, 1] >= 0.5, "yes", "no")).all()
     assert (predicted[:, 0] == np.where(scores[:, 0] >= 0.5, "1", "0")).all()
+
+
+# ---- targets that are missing
+
+
+def with_gaps(columns: dict) -> dict:
+    """Return columns of which some rows lack a target, the last one both."""
+    columns["p"] = ["" if row % 7 == 2 else bit for row, bit in enumerate(columns["p"])]
+    columns["q"] = [
+        "NA" if row % 5 == 1 else bit for row, bit in enumerate(columns["q"])
+    ]
+    columns["p"][-1] = columns["q"][-1] = ""
+    return columns
+
+
+def test_a_row_that_lacks_some_targets_stays(tmp_path):
+    ds = nn.load(write(tmp_path / "t.csv", with_gaps(made())), target="p,q")
+    rows = np.arange(60)
+    lacking = np.stack([rows % 7 == 2, rows % 5 == 1], axis=1)
+    lacking[-1] = True
+    stays = ~lacking.all(axis=1)
+    assert (ds.task, ds.rows, ds.unlabelled) == ("multilabel", 57, 3)
+    assert ds.about_unlabelled() == "left out: 3 rows without a target"
+    assert (np.isnan(ds.y) == lacking[stays]).all()
+    told = "rows without a target, which count for no loss of it: p (7), q (10)"
+    assert told in ds.remarks
+
+
+def test_one_hot_columns_with_gaps_stay_several_classes(tmp_path):
+    columns = made()
+    columns["q"] = 1 - columns["p"]
+    ds = nn.load(write(tmp_path / "t.csv", with_gaps(columns)), target="p,q")
+    assert (ds.task, ds.rows) == ("multiclass", 60 - ds.unlabelled)
+    assert ds.unlabelled == 20
+
+
+def test_metrics_of_a_target_are_those_of_the_rows_that_have_it(tmp_path):
+    columns = with_gaps(made(300))
+    path = write(tmp_path / "t.csv", columns)
+    ds = nn.load(path, target="p,q")
+    net = nn.Network.for_data(ds, "auto,8,2", seed=0)
+    figures = nn.train(net, ds, epochs=20, learning_rate=0.02)
+    assert figures["learned"]
+    scores = net.predict(ds.x)
+    ds.weights = np.arange(ds.rows) % 3 + 1.0
+    found = nn.test(net, ds, intervals=True)
+    for number, target in enumerate(found["per_target"]):
+        known = ~np.isnan(ds.y[:, number])
+        alone = (ds.y[known, number].astype(int), scores[known, number])
+        weights = ds.weights[known]
+        expected = metrics.roc_auc_score(*alone, sample_weight=weights)
+        assert target["roc_auc"] == pytest.approx(expected, rel=1e-12)
+        expected = metrics.log_loss(*alone, sample_weight=weights)
+        assert target["log_loss"] == pytest.approx(expected, rel=1e-6)
+        assert target["tp"] + target["fn"] == weights[alone[0] == 1].sum()
+    wrong = (scores >= 0.5) != ds.y
+    is_known = ~np.isnan(ds.y)
+    all_right = ~(wrong & is_known).any(axis=1)
+    assert found["accuracy"] == pytest.approx(np.average(all_right, weights=ds.weights))
+    of_all = (ds.weights[:, None] * (wrong & is_known)).sum()
+    of_all /= (ds.weights[:, None] * is_known).sum()
+    assert found["hamming_loss"] == pytest.approx(of_all)
+    assert all(ends is not None for ends in found["intervals"].values())
+
+
+def test_the_baseline_of_effort_is_a_log_loss_of_targets_that_are_known(tmp_path):
+    columns = with_gaps(made(300))
+    columns["p"] = [bit if row % 2 else "" for row, bit in enumerate(columns["p"])]
+    path = write(tmp_path / "t.csv", columns)
+    model = nn.fit(path, target="p,q", effort="quick")
+    assert model.metrics["baseline"] == pytest.approx(np.log(2), abs=0.03)
+
+
+def test_a_target_that_no_row_of_a_test_has_is_undefined(tmp_path):
+    ds = nn.load(write(tmp_path / "t.csv", made()), target="p,q")
+    net = nn.Network.for_data(ds, "auto,2")
+    ds.y[:, 1] = np.nan
+    figures = nn.test(net, ds)
+    assert figures["per_target"][1]["roc_auc"] is None
+    assert figures["per_target"][1]["log_loss"] is None
+    assert figures["f1"] == figures["per_target"][0]["f1"]
+
+
+@pytest.mark.parametrize("task, outputs", [("regression", 1), ("regression", 2)])
+def test_numbers_that_are_missing_are_refused_in_arrays(task, outputs):
+    x = np.zeros((9, 2), np.float32)
+    y = np.arange(9.0 * outputs).reshape(9, outputs)
+    y[4, 0] = np.nan
+    ds = nn.Dataset(x + y[:, :1], y, task)
+    ds.x[:] = 1
+    with pytest.raises(DataError, match=r"y\[4, 0\]: found nan, expected a number"):
+        nn.train(nn.Network.for_data(ds, f"2,{outputs}"), ds)

@@ -45,6 +45,10 @@ __device__ inline real target(const control &c, int64 row, int k)
     return LABELS ? (real)(((const int *)c.y)[row] == k) : ((const real *)c.y)[row * WIDTH + k];
 }
 
+/* A target that is missing, nan, has no loss and no gradient: its output has the weight 0. */
+__device__ inline bool is_known(real y) { return y == y; }
+__device__ inline real difference_of(real a, real y) { return is_known(y) ? a - y : 0; }
+
 /* binary cross entropy of a class whose logit is z, times (1 - p)^power, and its slope */
 __device__ inline real focal(real power, real z, real *slope)
 {
@@ -101,8 +105,10 @@ __device__ inline real input_row(real *z, const control &c, int64 row, int lane)
 {
     real sum = 0, slope;
     for (int k = lane; k < WIDTH; k += LANES) {
-        sum += loss_from_input<LOSS>(z[k], target<WIDTH, LABELS>(c, row, k), &slope);
-        z[k] = slope / WIDTH;
+        real y = target<WIDTH, LABELS>(c, row, k);
+        real value = loss_from_input<LOSS>(z[k], y, &slope);
+        sum += is_known(y) ? value : 0;
+        z[k] = is_known(y) ? slope / WIDTH : 0;
     }
     return lanes_sum<LANES>(sum) / WIDTH;
 }
@@ -141,7 +147,7 @@ __device__ inline real output_row(real *z, const control &c, int64 row, int lane
         real a = z[k];
         if constexpr (ACTIVATION != SOFTMAX)
             a = activate<ACTIVATION>(a);
-        real difference = a - target<WIDTH, LABELS>(c, row, k);
+        real difference = difference_of(a, target<WIDTH, LABELS>(c, row, k));
         sum += loss_value<LOSS>(difference);
         if constexpr (ACTIVATION == SOFTMAX)
             projection += loss_derivative<LOSS>(difference) / WIDTH * a;
@@ -151,8 +157,9 @@ __device__ inline real output_row(real *z, const control &c, int64 row, int lane
     projection = lanes_sum<LANES>(projection);
     if (ACTIVATION == SOFTMAX)
         for (int k = lane; k < WIDTH; k += LANES)
-            z[k] *=
-                loss_derivative<LOSS>(z[k] - target<WIDTH, LABELS>(c, row, k)) / WIDTH - projection;
+            z[k] *= loss_derivative<LOSS>(difference_of(z[k], target<WIDTH, LABELS>(c, row, k))) /
+                        WIDTH -
+                    projection;
     return lanes_sum<LANES>(sum) / WIDTH;
 }
 
