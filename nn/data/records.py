@@ -463,7 +463,7 @@ def check_room_for_rows(rows: int) -> None:
 
 def check_free(sizes: Sequence[int], flag: str) -> None:
     """Raise NnError, which says how many fit, if networks of these bytes do not fit the
-    free memory. flag: what asks for so many."""
+    free memory. flag: what asks for these networks."""
     needed = np.cumsum(sizes)
     free = available_memory()
     if free is None or needed[-1] <= free:

@@ -394,20 +394,20 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "intervals",
-            "Give the metrics of --test 95 % intervals, by bootstrap.",
+            "Add bootstrap intervals of 95 % to the metrics of --test.",
             modes=frozenset({"test"}),
             later=True,
         ),
         Flag(
             "level",
-            "Of the intervals, or sets of classes, that --predict and --export add, --test judges (0.9).",
+            "Level of the intervals, or sets of classes, that --predict and --export add and --test checks (0.9).",
             LEVEL,
             "SHARE",
             modes=frozenset({"test", "predict", "export"}),
         ),
         Flag(
             "output",
-            "Where --predict (-, stdout), --explain, --export, --folds, --sweep, --study and --plot (a folder) write.",
+            "Where to write: of --predict (- is stdout), --explain, --export, --folds, --sweep, --study, --plot (a folder).",
             TEXT,
             "PATH",
             short="-o",
@@ -424,7 +424,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "columns",
-            "Columns of predictions, of --dataset and of what --predict finds: 'Id,Survived=predicted' (all found).",
+            "Columns that --predict writes, computed ones or those of --dataset: 'Id,Survived=predicted' (all computed).",
             NAMES,
             "NAMES",
             modes=frozenset({"predict"}),
@@ -436,7 +436,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "flag",
-            "Add a column of reasons to look at a row: values outside training's range, unseen words, gaps.",
+            "Add a column that says why a row deserves a look: values outside training's range, unseen words, gaps.",
             modes=frozenset({"predict"}),
         ),
         Flag(
@@ -455,7 +455,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "exact",
-            "Contributions by all coalitions of columns, however long that takes.",
+            "Compute contributions from all coalitions of columns, however long it takes.",
             modes=EXPLAIN,
         ),
         Flag(
@@ -509,7 +509,7 @@ _FLAG_GROUPS = {
         Flag("drop", "Columns that are not inputs.", NAMES, "COLS", **_TABLE_SETTING),
         Flag(
             "id",
-            "Columns that are not inputs, written beside predictions; of --predict any columns, '*' for all.",
+            "Columns that are not inputs but are written beside predictions; with --predict any columns, '*' for all.",
             NAMES,
             "COLS",
             modes=TRAIN | {"predict"},
@@ -517,7 +517,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "drop_duplicates",
-            "Train on one of the rows that are equal in inputs and target, the first.",
+            "Of rows that are equal in inputs and target, train on the first only.",
             **_TABLE_SETTING,
         ),
         Flag(
@@ -537,35 +537,35 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "group",
-            "Column of groups, which no split divides.",
+            "Column of groups: no split divides a group.",
             TEXT,
             "COL",
             **_TABLE_SETTING,
         ),
         Flag(
             "time",
-            "Column of times: the last rows are held out.",
+            "Column of times: the latest rows are held out.",
             TEXT,
             "COL",
             **_TABLE_SETTING,
         ),
         Flag(
             "missing",
-            "More words for missing values, beside an empty field, ?, NA, nan, null, None and #N/A.",
+            "More words for a missing value, besides an empty field, ?, NA, nan, null, None and #N/A.",
             NAMES,
             "WORDS",
             **_TABLE_SETTING,
         ),
         Flag(
             "strict",
-            "Refuse odd words among numbers and dates, otherwise missing values; of models of plain numbers "
+            "Refuse odd words among numbers and dates, which otherwise are missing values; for models of plain numbers "
             "gaps too.",
             modes=USE | {"explain", "compare"},
             **_TABLE_SETTING,
         ),
         Flag(
             "number_embedding",
-            "Inputs added to numbers and dates: linear (none), piecesN of the axis, wavesN or wavesN:DEVIATION "
+            "Extra inputs for numbers and dates: linear (none), piecesN of the axis, wavesN or wavesN:DEVIATION "
             "(pieces, where one value is the usual one).",
             NUMBER_EMBEDDING,
             "KIND",
@@ -574,7 +574,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "target_means",
-            "Inputs added to columns of more than 16 words: means of the target in other rows.",
+            "Extra inputs for columns of more than 16 words: means of the target over other rows.",
             taker="train",
             default=False,
             later=True,
@@ -642,7 +642,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "freeze",
-            "The first N layers with parameters keep them, as for a model that goes on ({}).",
+            "Keep the parameters of the first N layers that have any, as when going on from a model ({}).",
             whole(0),
             "N",
             taker="train",
@@ -753,7 +753,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "betas",
-            f"How much of its moments a step keeps ({_OPTIMIZER_BETAS}).",
+            f"Share of the moments that each step keeps ({_OPTIMIZER_BETAS}).",
             BETAS,
             "SHARE[,SHARE]",
             taker="train",
@@ -761,7 +761,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "epsilon",
-            f"Added to the root that divides a step ({_EPSILONS}).",
+            f"Number added to the root that divides a step ({_EPSILONS}).",
             EPSILON,
             "NUMBER",
             taker="train",
@@ -769,7 +769,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "weight_decay",
-            f"Decoupled from the gradient, not on biases ({_DECAYS}).",
+            f"Decay of the weights, apart from the gradient and not of biases ({_DECAYS}).",
             NOT_NEGATIVE,
             "RATE",
             taker="train",
