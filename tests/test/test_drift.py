@@ -12,7 +12,7 @@ from support.command_line import run, succeed
 
 import nn
 from nn.core.two_samples import compared
-from nn.test.drift import ColumnDrift, Drift, drift_of, reasons_of
+from nn.test.drift import FALSE_ALARM, ColumnDrift, Drift, drift_of, reasons_of
 
 TOWNS = np.array(["Rome", "Oslo", "Bern", "Kyiv"])
 ROWS = 1200
@@ -155,6 +155,37 @@ def test_the_predictions_are_compared(model):
     found = drifted(of_numbers.drift(old))
     assert found["predictions y"].startswith("predictions y: ")
     assert of_numbers.drift(new())["drifted"] == 0
+
+
+def test_each_fold_predicts_its_part_of_the_rows():
+    """The networks of one of two folds name other numbers: so has half of the rows."""
+    numbers = people()
+    numbers["y"] = [2 * age for age in numbers["age"]]
+    settings = {"layers": "auto,4,1", "folds": 2, "holdout": 0, "epochs": 10}
+    model = nn.fit(numbers, "y", **settings)
+    assert model.drift(new())["drifted"] == 0
+    other = model.network.members[1]
+    vector = other.vector.copy()
+    vector[-1] += 1000
+    other.vector = vector
+    (text,) = drifted(model.drift(new())).values()
+    assert text.startswith("predictions y: 50% above ")
+
+
+def test_of_many_columns_one_must_differ_more_surely():
+    labels = ["missing", "x", "y", "other"]
+
+    def column(name: str, most: int, is_apart: bool = False) -> ColumnDrift:
+        counts = np.array([[0, 500, 500, 0], [0, most, 100 - most, 0]])
+        return ColumnDrift(name, labels, counts, slice(1, 3), is_apart=is_apart)
+
+    unsure = column("a", 69)
+    assert FALSE_ALARM / 10 < unsure.p < FALSE_ALARM
+    alike = [column(f"b{number}", 50) for number in range(9)]
+    assert Drift(100, [unsure], []).drifted == [unsure]
+    assert Drift(100, [unsure, *alike], []).drifted == []
+    apart = [column(f"c{number}", 50, True) for number in range(9)]
+    assert Drift(100, [unsure, *apart], []).drifted == [unsure]
 
 
 def test_p_and_difference_are_those_of_the_counts():
