@@ -8,6 +8,7 @@
  */
 #include "core.h"
 #include "layer_common.c"
+#include "quantiles.c"
 
 /* ---- the kernels: fast, or plain ---- */
 #ifdef NN_FAST

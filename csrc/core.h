@@ -278,8 +278,8 @@ static void add_turns(gradient_sum *sums, real v, const real *dz, const real *ou
 /* a = f(z) in place for rows [first, last) of (n, width) */
 static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last,
                                int64_t width);
-/* dx *= f'(a) for rows [first, last), the derivative taken from the output a; not for softmax,
- * which only losses use */
+/* dx *= f'(a) for rows [first, last), the derivative taken from the output a; not for softmax
+ * and steps, which only losses use */
 static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first,
                                 int64_t last, int64_t width);
 /* dx *= f'(z) for rows [first, last), of the activations whose derivative is taken from z */

@@ -18,7 +18,7 @@ typedef enum { NN_DENSE, NN_CONV, NN_PAD, NN_MAXPOOL, NN_AVGPOOL, NN_DROPOUT, NN
 typedef enum { NN_COLUMN_NUMBER, NN_COLUMN_GAP, NN_COLUMN_ONEHOT,
                NN_COLUMN_EMBEDDING } nn_column_kind;
 typedef enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, NN_SOFTMAX,
-               NN_SILU, NN_GELU, NN_SELU, NN_EXP } nn_activation;
+               NN_SILU, NN_GELU, NN_SELU, NN_EXP, NN_STEPS } nn_activation;
 typedef enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE, NN_QUANTILE, NN_FOCAL,
                NN_POISSON, NN_GAMMA, NN_TWEEDIE } nn_loss;
 typedef enum { NN_SGD, NN_ADAM, NN_RMSPROP, NN_ADAGRAD } nn_optimizer;
@@ -59,11 +59,11 @@ typedef struct {
 } nn_layer;
 
 /* A loss and the constants of its formula. huber: the distance from which on it is straight.
- * quantile: the share of targets below it. focal: the power of 1 - p. poisson, gamma, tweedie: of
+ * quantile: the share of targets below it, behind NN_STEPS that of each output. focal: the power of 1 - p. poisson, gamma, tweedie: of
  * the mean, to which the variance is proportional: 1, 2, between. */
 typedef struct {
     nn_loss loss;
-    double constants[2];
+    double constants[99];
 } nn_loss_settings;
 
 /* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255,

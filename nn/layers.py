@@ -307,9 +307,10 @@ def _check_network(spec: str, layers: list[Layer]) -> None:
     if sum(layer.parameters for layer in layers) > MOST_PARAMETERS:
         raise UsageError(f"--layers {spec}: more than 2^40 parameters")
     last = layers[-1]
-    if ACTIVATIONS[last.activation].couples_outputs and last.outputs < 2:
+    of_one = ACTIVATIONS[last.activation].of_one
+    if of_one and last.outputs < 2:
         raise UsageError(
-            f"--layers {spec}: {last.activation} needs at least 2 outputs; use sigmoid for one"
+            f"--layers {spec}: {last.activation} needs at least 2 outputs; use {of_one} for one"
         )
 
 

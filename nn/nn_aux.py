@@ -26,6 +26,7 @@ class Activation(NamedTuple):
     from_input: bool = False
     # a row's outputs depend on each other: last layer only, 2 outputs or more
     couples_outputs: bool = False
+    of_one: str = ""  # what one output has in its place
 
 
 class Loss(NamedTuple):
@@ -38,6 +39,7 @@ class Loss(NamedTuple):
     constant: str = ""
     holds: Callable[[float], bool] = lambda constant: False  # whether it can be
     range: str = ""  # the same in words
+    takes_several: bool = False  # constants, in ascending order, each of an output
     # that it makes of a target, where nobody says otherwise; the output layer then has
     # its activation
     task: str | None = None
@@ -133,7 +135,12 @@ ACTIVATIONS = {
     "linear": Activation("z"),
     "exp": Activation("exp(z)", low=0.0),
     "softmax": Activation(
-        "exp(z) / sum(exp(z)), last layer only", couples_outputs=True
+        "exp(z) / sum(exp(z)), last layer only", couples_outputs=True, of_one="sigmoid"
+    ),
+    "steps": Activation(
+        "z of the first, of each other that before and log(1 + exp(z)), last layer only",
+        couples_outputs=True,
+        of_one="linear",
     ),
 }
 # why there is no activation `step`
@@ -172,7 +179,8 @@ LOSSES = {
         constants=(0.5,),
         constant="A",
         holds=lambda share: 0 < share < 1,
-        range="0 < A < 1",
+        range="0 < A < 1, or several, ascending",
+        takes_several=True,
         task="regression",
         metric="pinball",
     ),
@@ -209,12 +217,25 @@ def loss_name(loss: str) -> str:
 
 
 def loss_of(loss: str) -> Loss:
-    """Return the record of a loss, as --loss writes it, with its constants."""
-    name, _, constant = loss.partition("=")
+    """Return the record of a loss, as --loss writes it, with its constants; of several
+    quantiles, which must not cross, with the output layer that they need."""
+    name, _, texts = loss.partition("=")
     rule = LOSSES[name]
-    if constant:
-        return rule._replace(constants=(float(constant),))
-    return rule
+    if not texts:
+        return rule
+    constants = tuple(map(float, texts.split(",")))
+    if len(constants) > 1:
+        return rule._replace(constants=constants, activation="steps")
+    return rule._replace(constants=constants)
+
+
+def quantiles_of(loss: str) -> list[str]:
+    """Return the shares of several quantiles, which are outputs for one target, as
+    texts; none of another loss."""
+    shares = loss.partition("=")[2].split(",")
+    if len(shares) < 2:
+        return []
+    return [f"{float(share):g}" for share in shares]
 
 
 OPTIMIZERS = {
@@ -362,6 +383,7 @@ EFFORTS = {
 OF_FOLD = "fold"
 # of one number
 MOST_EDGES = 65
+MOST_QUANTILES = 99
 MOST_WAVES = 256
 # that may be asked for: one value may have an edge of its own
 MOST_PIECES = MOST_EDGES - 2

@@ -107,14 +107,14 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
     p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b;
     if (b->x_row)
         p.a_row = b->x_row;
-    if (p.end.activation == NN_SOFTMAX)
+    if (is_of_row(p.end.activation))
         p.end.activation = NN_LINEAR;   /* needs the whole row */
     multiply(&p, b->team, b->scratch);
-    if (l->spec.activation == NN_SOFTMAX) {
+    if (is_of_row(l->spec.activation)) {
         int64_t first, last;
         barrier_wait(b->team);
         thread_share(b->team, b->n, 1, &first, &last);
-        activation_forward(out, NN_SOFTMAX, first, last, l->outputs);
+        activation_forward(out, l->spec.activation, first, last, l->outputs);
     }
 }
 

@@ -31,7 +31,7 @@ INLINE vec dot_product(const real *x, const real *w, int64_t stride)
 static void narrow_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t stride = row_stride(l->inputs), to = row_stride(l->outputs), first, last;
-    int whole_row = l->spec.activation == NN_SOFTMAX;
+    int whole_row = is_of_row(l->spec.activation);
     thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r += VECTOR) {
         int64_t rows = min_i64(VECTOR, last - r);
@@ -53,7 +53,7 @@ static void narrow_forward(layer *l, real *out, const real *x, const batch *b)
         }
     }
     if (whole_row)
-        activation_forward(out, NN_SOFTMAX, first, last, l->outputs);
+        activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
 /* dx (n,i) = dz (n,o) w f'(x) */

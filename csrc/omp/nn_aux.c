@@ -54,6 +54,9 @@ static void activation_forward(real *a, nn_activation activation, int64_t first,
     if (activation == NN_SOFTMAX)
         for (int64_t r = first; r < last; r++)
             softmax(a + r * stride, width);
+    else if (activation == NN_STEPS)
+        for (int64_t r = first; r < last; r++)
+            steps(a + r * stride, width);
     else
         FOR_ACTIVATION(activation, activate_values, a + first * stride, (last - first) * stride)
 }
@@ -279,9 +282,12 @@ static void loss_backward(real *z, double *row_loss, const real *y,
             row_loss[r] = output_row(row, truth, loss, activation, width);
             break;
         case NN_MSE: case NN_MAE: case NN_HUBER: case NN_QUANTILE:
-            row_loss[r] = activation == NN_SOFTMAX
-                              ? softmax_row(row, truth, loss, width)
-                              : output_row(row, truth, loss, activation, width);
+            if (activation == NN_SOFTMAX)
+                row_loss[r] = softmax_row(row, truth, loss, width);
+            else if (activation == NN_STEPS)
+                row_loss[r] = quantiles_row(row, truth, settings, width);
+            else
+                row_loss[r] = output_row(row, truth, loss, activation, width);
             break;
         /* the original's loss is for the plain build, which has its order of sums */
         case NN_REFERENCE: abort();

@@ -8,7 +8,11 @@
 /* Klambauer et al. 2017: outputs of mean 0 and variance 1 keep both from layer to layer. */
 static const real SELU_SCALE = (real)1.0507009873554804934, SELU_LOW = (real)1.7580993408473768600;
 
-/* a = f(z), one vector; softmax is not of this kind. */
+/* Whether the outputs of a row depend on each other. */
+INLINE int is_of_row(nn_activation activation)
+{ return activation == NN_SOFTMAX || activation == NN_STEPS; }
+
+/* a = f(z), one vector; softmax and steps are of a whole row. */
 INLINE vec activation_v(nn_activation activation, vec z)
 {
     switch (activation) {
@@ -22,13 +26,13 @@ INLINE vec activation_v(nn_activation activation, vec z)
     case NN_GELU: return gelu_v(z);
     case NN_SELU: return pick(z > 0, SELU_SCALE * z, SELU_LOW * expm1_v(pick(z > 0, (vec){}, z)));
     case NN_EXP: return exp_any_v(z);
-    case NN_SOFTMAX: break;
+    case NN_SOFTMAX: case NN_STEPS: break;
     }
     NOT_REACHED;
 }
 
 /* A call with the activation as a constant, so that a loop in it does not ask at every vector;
- * not for softmax. */
+ * not for softmax and steps. */
 #define FOR_ACTIVATION(activation, call, ...) \
     switch (activation) { \
     case NN_LINEAR: call(NN_LINEAR, __VA_ARGS__); break; \
@@ -41,7 +45,7 @@ INLINE vec activation_v(nn_activation activation, vec z)
     case NN_GELU: call(NN_GELU, __VA_ARGS__); break; \
     case NN_SELU: call(NN_SELU, __VA_ARGS__); break; \
     case NN_EXP: call(NN_EXP, __VA_ARGS__); break; \
-    case NN_SOFTMAX: NOT_REACHED; \
+    case NN_SOFTMAX: case NN_STEPS: NOT_REACHED; \
     }
 
 /* f'(z) from a = f(z), times d. */
@@ -57,7 +61,7 @@ INLINE vec derivative_v(nn_activation activation, vec a, vec d)
     case NN_SELU: return d * pick(a > 0, splat(SELU_SCALE), a + SELU_LOW);
     case NN_EXP: return d * a;
     case NN_SILU: case NN_GELU: break;          /* from z: below */
-    case NN_SOFTMAX: break;
+    case NN_SOFTMAX: case NN_STEPS: break;
     }
     NOT_REACHED;
 }
@@ -77,7 +81,8 @@ INLINE vec derivative_from_input_v(nn_activation activation, vec z, vec d)
     case NN_SOFTPLUS:
     case NN_SELU:
     case NN_EXP:
-    case NN_SOFTMAX: break;                     /* from a: above */
+    case NN_SOFTMAX:
+    case NN_STEPS: break;                       /* from a: above */
     }
     NOT_REACHED;
 }

@@ -25,7 +25,7 @@ static double activation_value(nn_activation activation, double z)
     case NN_GELU: return z * normal_cdf(z);
     case NN_SELU: return SELU_SCALE * (z > 0 ? z : SELU_ALPHA * expm1(z));
     case NN_EXP: return exp(z);
-    case NN_SOFTMAX: break;                     /* of a whole row: below */
+    case NN_SOFTMAX: case NN_STEPS: break;      /* of a whole row: below */
     }
     NOT_REACHED;
 }
@@ -43,8 +43,8 @@ static double activation_derivative(nn_activation activation, double a)
     case NN_SELU: return a > 0 ? SELU_SCALE : a + SELU_SCALE * SELU_ALPHA;
     case NN_EXP: return a;
     case NN_SILU: case NN_GELU: break;          /* from z: below */
-    /* only the last layer has it, and the losses apply it */
-    case NN_SOFTMAX: break;
+    /* only the last layer has them, and the losses apply them */
+    case NN_SOFTMAX: case NN_STEPS: break;
     }
     NOT_REACHED;
 }
@@ -64,7 +64,8 @@ static double derivative_from_input(nn_activation activation, double z)
     case NN_SOFTPLUS:
     case NN_SELU:
     case NN_EXP:
-    case NN_SOFTMAX: break;                     /* from a: above */
+    case NN_SOFTMAX:
+    case NN_STEPS: break;                       /* from a: above */
     }
     NOT_REACHED;
 }
@@ -89,6 +90,8 @@ static void activation_forward(real *a, nn_activation activation, int64_t first,
         real *row = a + r * row_stride(width);
         if (activation == NN_SOFTMAX)
             softmax(row, width);
+        else if (activation == NN_STEPS)
+            steps(row, width);
         else
             for (int64_t k = 0; k < width; k++)
                 row[k] = (real)activation_value(activation, row[k]);
@@ -258,7 +261,9 @@ static void loss_backward(real *z, double *row_loss, const real *y, const nn_los
             row_loss[r] = input_row(row, truth, loss, width);
             break;
         case NN_MSE: case NN_MAE: case NN_HUBER: case NN_QUANTILE: case NN_REFERENCE:
-            row_loss[r] = output_row(row, truth, loss, activation, width);
+            row_loss[r] = activation == NN_STEPS
+                              ? quantiles_row(row, truth, loss, width)
+                              : output_row(row, truth, loss, activation, width);
         }
     }
 }

@@ -203,7 +203,7 @@ def _columns(
     if net.task == "regression":
         truth = []
         if ds.y is not None:
-            values = ds.y.reshape(len(scores), -1)
+            values = ds.different_targets
             # of rows that were judged, which are learned by their exposure
             truth = list((times(values, ds.exposures) if ds.loss else values).T)
         return [*leading, *times(scores, ds.exposures).T, *sureness, *truth]
@@ -247,7 +247,9 @@ def _names(
         spread = [f"deviation {output}".strip() for output in outputs]
     if ds.y is not None:
         if TASKS[net.task].by_output:
-            truth = [f"true {target}".strip() for target in outputs]
+            count = ds.different_targets.shape[1]
+            targets = net.targets or ([""] if count == 1 else outputs)
+            truth = [f"true {target}".strip() for target in targets]
         else:
             truth = ["true"]
     # targets may have one name

@@ -23,7 +23,8 @@ def _huber(a: np.ndarray, y: np.ndarray, distance: float) -> np.ndarray:
     return np.where(size <= distance, size**2 / 2, straight)
 
 
-def _pinball(a: np.ndarray, y: np.ndarray, share: float) -> np.ndarray:
+def _pinball(a: np.ndarray, y: np.ndarray, *shares: float) -> np.ndarray:
+    share = np.array(shares)
     return np.maximum(share * (y - a), (1 - share) * (a - y))
 
 
@@ -56,6 +57,11 @@ _VALUES: dict[str, Callable] = {
 }
 
 
+def _pinball_slope(a: np.ndarray, y: np.ndarray, *shares: float) -> np.ndarray:
+    share = np.array(shares)
+    return np.where(a > y, 1 - share, 0) - share * (a < y)
+
+
 def _focal_slope(a: np.ndarray, y: np.ndarray, power: float) -> np.ndarray:
     def of_class(p):
         q = 1 - p
@@ -68,7 +74,7 @@ def _focal_slope(a: np.ndarray, y: np.ndarray, power: float) -> np.ndarray:
 SLOPES: dict[str, Callable] = {
     "mae": lambda a, y: np.sign(a - y),
     "huber": lambda a, y, distance: np.clip(a - y, -distance, distance),
-    "quantile": lambda a, y, share: np.where(a > y, 1 - share, 0) - share * (a < y),
+    "quantile": _pinball_slope,
     "focal": _focal_slope,
 }
 

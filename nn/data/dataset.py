@@ -15,7 +15,7 @@ from itertools import chain
 import numpy as np
 
 from ..core.weighted import row_counts
-from ..nn_aux import TASKS, loss_of
+from ..nn_aux import LOSSES, TASKS, loss_name, loss_of, quantiles_of
 from ..settings.values import split_names
 from ..utils import DataError, UsageError, default_threads, listed, log
 from .column import GAPS, WINDOWS, Column, in_type, shortened
@@ -338,6 +338,7 @@ class Dataset:
     times: float64 (rows,); the last rows in time are held out.
     exposures: float64 (rows,), above 0: the time, area or number in which a row counts
     its target. loss: whose targets y are, see for_loss; None: they are the file's.
+    told_targets: the names that the file has, where y are others.
     sets_of_twins: int64 (rows,), the set of rows of equal inputs and target that each
     row is in, of which the first
        alone is trained on or judges a training (--drop_duplicates); None: all do.
@@ -372,6 +373,7 @@ class Dataset:
     times: np.ndarray | None = None
     exposures: np.ndarray | None = None
     loss: str | None = None
+    told_targets: list[str] | None = None
     sets_of_twins: np.ndarray | None = None
     places: tuple[int, ...] = ()  # of the features in the file, from 0
     left_out: dict[str, str] = field(default_factory=dict)
@@ -522,25 +524,64 @@ class Dataset:
 
     def for_loss(self, loss: str) -> Dataset:
         """Return the rows with the targets that a network of a loss learns and is
-        judged by: where they have exposures E, y / E of weight E^(2 - P).
+        judged by: where they have exposures E, y / E of weight E^(2 - P); of several
+        quantiles the target for each.
 
         For a deviance of the power P that is the same as outputs times E: it is
         E^(2 - P) times that of both divided by E. Weights have the mean 1, unless rows
-        have some of their own. Raises UsageError for exposures beside another loss.
+        have some of their own. Raises UsageError for exposures beside another loss, and
+        several quantiles of several targets.
         """
-        if self.exposures is None or self.loss is not None or self.y is None:
+        if self.task != "regression" or self.loss is not None or self.y is None:
             return self
-        rule = loss_of(loss)
-        if rule.metric != "deviance":
+        shares = quantiles_of(loss)
+        if self.exposures is not None:
+            return self._by_exposure(loss)
+        if not shares:
+            return self
+        if self.y.shape[1] != 1:
+            raise UsageError(
+                f"--loss {loss}: several quantiles are for one target, the data has {self.y.shape[1]}; "
+                "choose it with --target"
+            )
+        return replace(
+            self,
+            y=np.repeat(self.y, len(shares), axis=1),
+            targets=targets_for(loss, self.targets),
+            told_targets=self.targets,
+            loss=loss,
+        )
+
+    def _by_exposure(self, loss: str) -> Dataset:
+        """Return the rows with rates for targets."""
+        rule = LOSSES.get(loss_name(loss))
+        if rule is None or rule.metric != "deviance":
             raise UsageError(
                 f"--exposure: is for --loss poisson, gamma or tweedie=P, not {loss}; leave it out or give one"
             )
-        weights = self.exposures ** (2 - rule.constants[0])
+        weights = self.exposures ** (2 - loss_of(loss).constants[0])
         weights /= weights.mean()
         if self.weights is not None:
             weights *= self.weights
         rates = self.y / self.exposures[:, None]
-        return replace(self, y=rates.astype(self.y.dtype), weights=weights, loss=loss)
+        return replace(
+            self,
+            y=rates.astype(self.y.dtype),
+            weights=weights,
+            told_targets=self.targets,
+            loss=loss,
+        )
+
+    @property
+    def names_of_targets(self) -> list[str] | None:
+        """Return the names that the targets have in the file."""
+        return self.targets if self.loss is None else self.told_targets
+
+    @property
+    def different_targets(self) -> np.ndarray:
+        """Return the targets (rows, targets) without copies for several quantiles."""
+        copies = len(quantiles_of(self.loss)) if self.loss else 0
+        return self.y.reshape(len(self.y), -1)[:, :: copies or 1]
 
     def _without_inputs(self) -> Dataset:
         """Return what these rows are a part of, without the inputs and texts that take
@@ -673,6 +714,16 @@ class Dataset:
         if rows is not None:
             y = y[rows]
         return np.bincount(y, minlength=len(self.classes)).tolist()
+
+
+def targets_for(loss: str, targets: list[str] | None) -> list[str] | None:
+    """Return what the outputs for targets of these names are called: as they are, or
+    several quantiles of one."""
+    shares = quantiles_of(loss)
+    if not shares:
+        return targets
+    name = targets[0] if targets else ""
+    return [f"{name} {share}".strip() for share in shares]
 
 
 def as_read_by(net, ds: Dataset, anew: bool = False) -> Dataset:

@@ -168,7 +168,7 @@ class Prepared:
         reader = self.reader
         facts = {
             "columns": ds.columns,
-            "targets": ds.targets,
+            "targets": ds.names_of_targets,
             "classes": ds.classes,
             "label_type": ds.label_type,
             "labels": ds.labels,
@@ -471,11 +471,14 @@ def _check_targets(ds: Dataset, loss: str) -> None:
     if rule.has is None or rule.has(y).all():
         return
     row, target = np.unravel_index(y.argmin(), y.shape)
+    value = y[row, target]
+    if ds.exposures is not None:
+        value = (value * ds.exposures[row]).astype(y.dtype)
     column = f"target {target + 1}"
     if ds.targets:
         column = f"column {ds.targets[target]}"
     raise DataError(
-        f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number_text(y[row, target])}, "
+        f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number_text(value)}, "
         f"expected {rule.targets} for --loss {loss}; correct it, remove the row or choose another --loss"
     )
 

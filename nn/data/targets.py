@@ -315,7 +315,7 @@ def about_far_targets(ds: Dataset) -> list[str]:
     if ds.task != "regression" or ds.y is None:
         return []
     lines = []
-    targets = ds.y.reshape(ds.rows, -1)
+    targets = ds.different_targets
     for target, values in enumerate(np.abs(targets.astype(np.float64)).T):
         rows = _far_rows(values)
         if not len(rows):

@@ -64,7 +64,7 @@ class WordMeans:
         if is_each:
             self._targets = y[:, None] == np.arange(len(ds.classes))
         else:
-            self._targets = y.reshape(len(y), -1)
+            self._targets = ds.different_targets[rows]
         counts = ds.row_counts(rows)
         if counts is None:
             self._counts = np.ones(len(rows))

@@ -340,6 +340,7 @@ _NOT_SHARED = (
 # metrics of rows, or of a part of them
 _ARE_RATES = {name: or_none(is_number) for name in METRICS}
 _INTERVAL_ENDS = or_none(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
+_OF_TARGET = {**_ARE_RATES, "target": is_string, "coverage": is_number}
 _CROSSED_METRICS = {  # what `test` reports of all rows that folds judge
     **_ARE_RATES,
     **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), is_number),
@@ -353,7 +354,7 @@ _CROSSED_METRICS = {  # what `test` reports of all rows that folds judge
     "per_class": list_of(
         object_of({**_ARE_RATES, "class": is_string, "support": is_number}, _ARE_RATES)
     ),
-    "per_target": list_of(object_of({**_ARE_RATES, "target": is_string}, _ARE_RATES)),
+    "per_target": list_of(object_of(_OF_TARGET, _OF_TARGET.keys() - {"target"})),
     "intervals": map_of(_INTERVAL_ENDS),
 }
 _ARE_CROSSED_METRICS = object_of(
@@ -533,7 +534,9 @@ def _check_agreement(path, metadata: dict) -> None:
         classes = 2
     sure_of = ("of_class", classes)
     if TASKS[metadata["task"]].by_output:
-        target_counts = (outputs,)
+        # several quantiles are of one
+        are_steps = layers[-1].output_function == "steps"
+        target_counts = (1 if are_steps else outputs,)
     if metadata["task"] == "regression":
         sure_of = ("targets", outputs)
     conformal = metadata.get("conformal")

@@ -16,14 +16,14 @@ from .. import backends
 from ..cluster import RankGroup
 from ..core.random import GlibcRandom
 from ..core.thresholds import tempered
-from ..data.dataset import Choices, Dataset, Schema
+from ..data.dataset import Choices, Dataset, Schema, targets_for
 from ..data.encoding import Encoding
 from ..data.given_rows import rows_and_exposures, times
 from ..data.records import check_left, network_bytes
 from ..data.row_memory import RowMemory
 from ..data.row_reader import RowReader
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
-from ..nn_aux import DTYPES, INITIALIZERS, TASKS, loss_of
+from ..nn_aux import DTYPES, INITIALIZERS, TASKS, loss_of, quantiles_of
 from ..settings.flags import (
     BY_NAME,
     DEFAULTS,
@@ -32,7 +32,7 @@ from ..settings.flags import (
     check_reference_layers,
 )
 from ..settings.values import GPUS, LAYERS, one_of, plain
-from ..utils import UsageError, counted, listed
+from ..utils import UsageError, counted, listed, plural
 from . import model, parameters, prediction
 from .facts import FACTS, Facts
 
@@ -161,8 +161,10 @@ class Network:
         data; None: the usual ones of `nn --train`. settings: those of Network. Raises
         UsageError.
         """
+        loss = settings.get("loss") or TASKS[ds.task][1]
+        outputs = ds.for_loss(loss).outputs
         return cls(
-            completed(LAYERS.text_of(layers), ds.row_shape, ds.outputs),
+            completed(LAYERS.text_of(layers), ds.row_shape, outputs),
             ds.task,
             **settings,
         )
@@ -235,6 +237,7 @@ class Network:
             rule = loss_of(loss or usual_loss)
             if rule.task == self.task:
                 output = rule.activation or output
+        _check_quantiles(loss or usual_loss, parse(spec, columns=columns)[-1])
         self.layers = parse(spec, activation, output, columns)
         # values of a row: feature columns, if encoded
         self.inputs = self.layers[0].features or self.layers[0].inputs
@@ -315,6 +318,12 @@ class Network:
             self.layers = first.layers
             self.vector = first.vector.copy()
             self._engine = None
+
+    @property
+    def values(self) -> list[str] | None:
+        """Return what the outputs of a regression are called: the targets, or several
+        quantiles of one; None where they have no names."""
+        return targets_for(self.loss, self.targets)
 
     @property
     def written_layers(self) -> str:
@@ -455,7 +464,7 @@ class Network:
         return Schema(
             self.task,
             inputs=input_shape(self.layers),
-            outputs=self.outputs,
+            outputs=1 if quantiles_of(self.loss) else self.outputs,
             classes=self.classes,
             labels=self.labels,
             columns=self.columns and [name.strip() for name in self.columns],
@@ -675,6 +684,21 @@ def _check(given: dict) -> None:
 
 
 # ---- the parts that go together: a task, a loss and an output layer
+
+
+def _check_quantiles(loss: str, last: Layer) -> None:
+    """Raise UsageError unless each of several quantiles has an output, and for steps,
+    which are for nothing else."""
+    shares = quantiles_of(loss)
+    if shares and last.out_shape != (len(shares), 1, 1):
+        raise UsageError(
+            f"--layers: the network has {plural(last.outputs, 'output')}, --loss {loss} needs {len(shares)}, one for each "
+            f"quantile; end --layers in {len(shares)}"
+        )
+    if last.output_function == "steps" and not shares:
+        raise UsageError(
+            f"--layers: steps are for several quantiles, --loss quantile=.1,.5,.9, not {loss}"
+        )
 
 
 def check_output(task: str, loss: str, last: Layer) -> None:

@@ -349,7 +349,7 @@ def _names_of_outputs(net: Network) -> list[str]:
         if net.outputs == 1:
             return classes[1:]
         return classes
-    return net.targets or ["prediction"]
+    return net.values or ["prediction"]
 
 
 # ------------------------------------------------------------------------------ drift

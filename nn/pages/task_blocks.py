@@ -372,7 +372,7 @@ def number_blocks(net: Network, result: dict, truth, scores, weights) -> list[Bl
 
 
 def _names_of_targets(net: Network) -> list[str]:
-    names = net.targets or [f"output {i}" for i in range(net.outputs)]
+    names = net.values or [f"output {i}" for i in range(net.outputs)]
     return names[:MOST_PAGE_TARGETS]
 
 

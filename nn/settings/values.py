@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from ..layers import LARGEST
 from ..nn_aux import (
     LOSSES,
     MOST_PIECES,
+    MOST_QUANTILES,
     MOST_WAVES,
     NO_STEP,
     SCALING_ALIASES,
@@ -261,7 +263,10 @@ def _loss(text: str) -> str:
     if rule is None or (equals and not rule.constant):
         raise ValueError(text)
     with suppress(ValueError):
-        if not equals or rule.holds(_finite(constant)):
+        constants = [_finite(word) for word in constant.split(",") if equals]
+        most = MOST_QUANTILES if rule.takes_several else 1
+        ascend = all(low < high for low, high in pairwise(constants))
+        if len(constants) <= most and ascend and all(map(rule.holds, constants)):
             return text
     raise UsageError(
         f"--loss {text}: expected {name}={rule.constant} with {rule.range}"

@@ -53,7 +53,7 @@ def about(ds, rows: str = "rows", net=None) -> str:
     if net is not None:
         asked = net.config.get("target")
     if ds.outputs is not None:
-        target = target_text(ds.targets, asked, bool(ds.places))
+        target = target_text(ds.names_of_targets, asked, bool(ds.places))
         if target:
             lines.append(printable(target))
     return "\n".join(lines)

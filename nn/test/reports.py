@@ -31,7 +31,7 @@ from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.pictures import check_range
 from ..data.twins import twins_to_keep_together
 from ..nn.model import target_of
-from ..nn_aux import ACTIVATIONS, TASKS
+from ..nn_aux import ACTIVATIONS, TASKS, quantiles_of
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 from .sureness import Held, held
@@ -85,7 +85,7 @@ def tested(
     not."""
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
-    ds = without_weightless(ds)
+    ds = as_read_by(net, without_weightless(ds))
     scores = scores_of(net, ds)
     figures = figures_of(net, ds, scores, threshold=threshold, intervals=intervals)
     truth, scores, weights = truth_and_scores(net, ds, scores)
@@ -420,8 +420,10 @@ def figures_by_target(
     loss: str | None = None,
 ) -> list:
     """Return the figures of each target, a dictionary with its name or number under
-    `target`. Arguments as those of regression_report."""
+    `target`; of several quantiles those of each, with the share of rows whose target is
+    not above it. Arguments as those of regression_report."""
     weights = checked_weights(weights, len(truth))
+    losses = [f"quantile={share}" for share in quantiles_of(loss or "mse")]
     by_target = []
     for number in range(truth.shape[1]):
         column = slice(number, number + 1)
@@ -433,13 +435,16 @@ def figures_by_target(
             truth[:, column],
             predicted[:, column],
             persistence=forecast,
-            loss=loss,
+            loss=losses[number] if losses else loss,
         )
         figures: dict = {"target": targets[number] if targets else str(number)}
         for name, value in judged.values(weights).items():
             figures[name] = None
             if value is not None and math.isfinite(value):
                 figures[name] = value
+        if losses:
+            below = truth[:, number] <= predicted[:, number]
+            figures["coverage"] = float(np.average(below, weights=weights))
         by_target.append(figures)
     return by_target
 

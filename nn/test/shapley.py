@@ -289,7 +289,7 @@ class Explainer:
             again, _ = self._contributions(rows, row_values[:CHECKED], self._seed + 1)
             self.error = float(np.sqrt(np.mean((again - checked) ** 2) / 2))
         means = np.broadcast_to(self._mean_of_background(), row_values.shape)
-        outputs = net.targets or []
+        outputs = net.values or []
         if net.task == "multiclass":
             outputs = net.classes or []
         if net.outputs == 1:

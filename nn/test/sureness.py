@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.conformal import USUAL_LEVEL, ClassSets, Intervals, known_at
 from ..core.weighted import at_rows
-from ..nn_aux import ACTIVATIONS
+from ..nn_aux import ACTIVATIONS, quantiles_of
 
 
 def conformal_of(
@@ -18,7 +18,8 @@ def conformal_of(
 ) -> Intervals | ClassSets | None:
     """Return how sure predictions of a network are, by rows that it does not know; None
     where they are too few to tell. bounds: of intervals, as bounds_of returns them."""
-    if net.task == "multilabel":
+    # several quantiles are intervals themselves
+    if net.task == "multilabel" or quantiles_of(net.loss):
         return None
     if net.task == "regression":
         truth = truth.reshape(scores.shape)

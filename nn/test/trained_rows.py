@@ -142,7 +142,7 @@ def _are_read_alike(net, ds: Dataset) -> bool:
         return False
     asked = net.config.get("target")
     if net.targets:
-        same_target = ds.targets == net.targets
+        same_target = ds.names_of_targets == net.targets
     else:
         same_target = ds.target in (asked, str(asked))
     roles = net.config.get("table", {})

@@ -632,9 +632,9 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
 
     def predict(self, X) -> np.ndarray:
         """Return what each row is told to be, float64: (rows,), or (rows, targets)
-        where y had two axes."""
+        where y had two axes, and (rows, quantiles) of several quantiles."""
         values = self._outputs(X).astype(np.float64)
-        if self._is_single:
+        if self._is_single and values.shape[1] == 1:
             return values[:, 0]
         return values
 

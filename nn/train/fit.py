@@ -13,7 +13,7 @@ from ..ds import load
 from ..files.checkpoint import Checkpoint
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
-from ..nn_aux import TASKS, loss_of
+from ..nn_aux import TASKS, loss_of, quantiles_of
 from ..settings.flags import REFERENCE, check_reference_layers, takes
 from ..settings.values import LAYERS, joined_names
 from ..test.model import Model
@@ -129,12 +129,13 @@ def _loaded(data, target, described, of_load: dict, of_network: dict) -> Dataset
     if described is None:
         return load(data, **of_load)
     layers, found = described
+    outputs = found[-1].outputs
+    if quantiles_of(of_network.get("loss") or ""):
+        outputs = 1  # of the data: several quantiles are of one target
     if begins_auto(layers):
-        return load(data, outputs=found[-1].outputs, **of_load)
+        return load(data, outputs=outputs, **of_load)
     try:
-        return load(
-            data, inputs=input_shape(found), outputs=found[-1].outputs, **of_load
-        )
+        return load(data, inputs=input_shape(found), outputs=outputs, **of_load)
     except LayersMismatch as error:
         cure = _layers_meant(layers, found, load(data, **of_load))
         raise UsageError(f"--layers {layers}: {error}{cure}") from error

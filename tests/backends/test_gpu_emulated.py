@@ -10,7 +10,7 @@ from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
 from support.epochs import settings
 from support.moved_images import check_moves
-from support.networks import OUTPUT_ACTIVATIONS, StopsAfter, fill, network
+from support.networks import QUANTILES, StopsAfter, fill, network
 from support.pack_members import Members
 from support.threads import in_threads, two_classes
 
@@ -23,7 +23,7 @@ from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import EpochSettings, PackJob, TimedStep
 from nn.backends.member import Turns
 from nn.layers import InputColumn
-from nn.nn_aux import LOSSES, loss_name
+from nn.nn_aux import LOSSES, loss_of
 from nn.utils import NnError
 
 pytestmark = pytest.mark.skipif(
@@ -220,10 +220,18 @@ def test_calls_of_several_runners_are_in_the_order_of_time(emulated):
 
 @pytest.mark.parametrize(
     "loss",
-    [*LOSSES, "huber=0.25", "quantile=0.9", "focal=0.5", "tweedie=1.2", "tweedie=1.9"],
+    [
+        *LOSSES,
+        "huber=0.25",
+        "quantile=0.9",
+        QUANTILES,
+        "focal=0.5",
+        "tweedie=1.2",
+        "tweedie=1.9",
+    ],
 )
 def test_a_loss_and_its_constant_are_those_of_seq(loss, emulated):
-    output = OUTPUT_ACTIVATIONS.get(loss_name(loss), "linear")
+    output = loss_of(loss).activation or "linear"
     net = network(f"4,5:tanh,3:{output}", "seq", "float64", loss=loss)
     x, y = fill(net, 20)
     if loss != "ce":
@@ -234,6 +242,35 @@ def test_a_loss_and_its_constant_are_those_of_seq(loss, emulated):
     expected, expected_gradients, _ = net.engine.gradients(x.reshape(20, -1), y)
     assert value == pytest.approx(expected, rel=1e-12)
     assert relative_distance(gradients, expected_gradients) < 1e-12
+
+
+@pytest.mark.parametrize("outputs", [2, 3, 33])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("is_small", [True, False])
+def test_several_quantiles_train_and_predict_as_on_seq(
+    is_small, dtype, outputs, emulated, monkeypatch
+):
+    """A row of a lane, of a warp, and of more outputs than a warp has lanes."""
+    if not is_small:
+        monkeypatch.setattr(small, "fits", lambda *_: False)
+    shares = ",".join(f"{k / (outputs + 1):g}" for k in range(1, outputs + 1))
+    loss = f"quantile={shares}"
+    net = network(f"4,5:tanh,{outputs}", "seq", dtype, loss=loss)
+    x, y = fill(net, 20)
+    weights = np.linspace(0.5, 2, 20).astype(dtype)
+    gpu = CudaEngine("cuda", net.layers, net.loss, dtype)
+    gpu.set("parameters", net.engine.get("parameters"))
+    how = settings(optimizer="sgd", batch=8, rates=[0.05] * 9)
+    ends = []
+    for engine in (net.engine, gpu):
+        data = engine.load(x.reshape(20, -1), y, weights)
+        losses = engine.epoch(data, np.arange(20), how, engine.progress())
+        outs = engine.predict(engine.load(x.reshape(20, -1)))
+        assert (np.diff(outs, axis=1) >= 0).all()
+        ends.append((engine.get("parameters"), outs, losses))
+    tolerance = 1e-11 if dtype == "float64" else 1e-5
+    for own, expected in zip(ends[1][:2], ends[0][:2]):
+        assert relative_distance(own, expected) < tolerance
 
 
 def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(

@@ -171,7 +171,7 @@ def test_every_formula_of_the_tables_compiles_and_a_name_without_one_does_not(
     kinds = {
         name: activation.from_input
         for name, activation in ACTIVATIONS.items()
-        if name != "softmax"
+        if name not in ("softmax", "steps")
     }
     output_kinds = [name.upper() for name in kinds if not kinds[name]]
     input_kinds = [name.upper() for name in kinds if kinds[name]]

@@ -34,6 +34,11 @@ WITH_ANY_ACTIVATION = [
     ("6,5,3:sigmoid", "regression"),
     ("6,5,3", "regression"),
 ]
+# outputs -> several quantiles: a row of a lane, of a warp, of more than a warp's lanes
+QUANTILES = {
+    k: "quantile=" + ",".join(f"{i / (k + 1):.3f}" for i in range(1, k + 1))
+    for k in (2, 3, 40)
+}
 WITH_MOMENTUM = settings(optimizer="sgd", batch=300, momentum=0.5)
 # three tiles of a product each way, and one value more than whole tiles
 PRODUCTS = ["129,130", "257,1", "1,257", "2,300:tanh,33", "2000,3"]
@@ -117,9 +122,12 @@ def test_the_last_layers_step_as_seq_does(
 @pytest.mark.parametrize(
     ("spec", "task", "loss"),
     [
-        (*case, loss)
-        for loss in (*LOSSES, "huber=0.25", "quantile=0.9", "tweedie=1.2")
-        for case in WITH_THEIR_ACTIVATION.get(loss_name(loss), WITH_ANY_ACTIVATION)
+        *((f"6,5:tanh,{k}", "regression", loss) for k, loss in QUANTILES.items()),
+        *(
+            (*case, loss)
+            for loss in (*LOSSES, "huber=0.25", "quantile=0.9", "tweedie=1.2")
+            for case in WITH_THEIR_ACTIVATION.get(loss_name(loss), WITH_ANY_ACTIVATION)
+        ),
     ],
 )
 def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
@@ -261,3 +269,15 @@ def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatc
     expected = omp.predict(x)
     distance = relative_distance(ours.predict(x), expected)
     assert distance < 10 * tolerance
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("outputs", QUANTILES)
+def test_several_quantiles_are_predicted_as_on_seq_and_do_not_cross(
+    outputs, dtype, backend
+):
+    spec = f"6,5:tanh,{outputs}"
+    nets, (x, _) = twins(spec, ("seq", backend), dtype, 300, loss=QUANTILES[outputs])
+    expected, found = [net.predict(x) for net in nets]
+    assert (np.diff(found, axis=1) >= 0).all()
+    assert relative_distance(found, expected) < {"float32": 1e-5}.get(dtype, 1e-12)

@@ -86,7 +86,7 @@ ENDS = {  # the values at -infinity and infinity
     "lrelu": (-np.inf, np.inf),
     "linear": (-np.inf, np.inf),
 }
-OF_ONE_VALUE = [name for name in ACTIVATIONS if name != "softmax"]
+OF_ONE_VALUE = [name for name in ACTIVATIONS if name not in ("softmax", "steps")]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from support.networks import (
     EVERY,
     KINDS,
     OUTPUT_ACTIVATIONS,
+    QUANTILES,
     check_against_numpy,
     fill,
     flattened,
@@ -33,11 +34,12 @@ PAIRS = [
     (loss, of)
     for loss in nn_aux.LOSSES
     for of in nn_aux.ACTIVATIONS
-    if OUTPUT_ACTIVATIONS.get(loss, of) == of
+    if OUTPUT_ACTIVATIONS.get(loss, of) == of != "steps"
 ]
 CASES = [
     "5,4:sigmoid",
     "5,7:tanh,4:softplus,3",
+    "5,7:tanh,3:steps",
     "2x5x4,conv3k2:tanh",
     "1x1x1,conv2k3p1:sigmoid",
     "2x7x5,conv3k3s2p1:softplus",
@@ -179,6 +181,9 @@ def test_every_loss_of_every_output_layer_has_the_gradient_of_its_value(
     [
         *(("huber=0.25", outputs) for outputs in ("1", "3", "3:softmax")),
         *(("quantile=.9", outputs) for outputs in ("1", "3", "3:softmax")),
+        *((QUANTILES, outputs) for outputs in ("3", "3:steps")),
+        ("quantile=.2,.7", "2"),
+        ("quantile=" + ",".join(f"{k / 41:.3f}" for k in range(1, 41)), "40"),
         *(("focal=0.5", outputs) for outputs in ("1:sigmoid", "3:sigmoid")),
         *(("tweedie=1.2", outputs) for outputs in ("1:exp", "3:exp")),
         *(("tweedie=1.9", outputs) for outputs in ("1:exp", "3:exp")),
@@ -192,7 +197,7 @@ def test_a_loss_has_the_constant_that_it_is_given(loss, outputs, processor):
 def random_spec(rng):
     """A small random network that fits."""
     # some would be dead, or overflow
-    unfit = "softmax", "relu", "exp"
+    unfit = "softmax", "steps", "relu", "exp"
     names = [name for name in nn_aux.ACTIVATIONS if name not in unfit]
     while True:
         items = [f"{rng.integers(1, 20)}x{rng.integers(3, 20)}x{rng.integers(3, 20)}"]

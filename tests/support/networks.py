@@ -158,10 +158,15 @@ OUTPUT_ACTIVATIONS = {
 }
 
 
+QUANTILES = "quantile=0.1,0.5,0.8"
+
+
 def with_activation(name: str) -> list[str]:
     """Return specs of networks that have the activation wherever it may stand."""
     if name == "softmax":
         return ["4,9:tanh,5:softmax"]
+    if name == "steps":
+        return ["4,9:tanh,3:steps"]
     if name == "exp":  # of itself it soon overflows
         return ["4,9:exp,5:tanh", "4,9:tanh,5:exp", "2x5x5,conv3k2:exp,maxpool2:tanh"]
     return [
@@ -211,6 +216,8 @@ def require(backend: str) -> None:
 def network(spec, backend="seq", dtype="float64", task="regression", **options):
     """Return the network of a spec, whose first word may be one of TABLES."""
     require(backend)
+    if spec.endswith("3:steps"):
+        options.setdefault("loss", QUANTILES)
     first, _, items = spec.partition(",")
     if first in TABLES:
         spec = f"{len(TABLES[first])},{items}"

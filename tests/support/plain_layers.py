@@ -63,6 +63,16 @@ def softmax_gradient(da, z, a):
     return a * (da - mean)
 
 
+def steps(z):
+    ups = np.log1p(np.exp(z))
+    return np.cumsum(np.concatenate([z[:, :1], ups[:, 1:]], axis=1), axis=1)
+
+
+def steps_gradient(da, z, a):
+    of_ups = np.cumsum(da[:, ::-1], axis=1)[:, ::-1]
+    return of_ups * np.concatenate([np.ones_like(z[:, :1]), sigmoid(z[:, 1:])], axis=1)
+
+
 # name -> (value of z, gradient by z from the gradient by the value a); an unknown name
 # is a KeyError, never linear
 ACTIVATIONS = {
@@ -77,6 +87,7 @@ ACTIVATIONS = {
     "selu": (selu, selu_gradient),
     "exp": (np.exp, lambda da, z, a: da * a),
     "softmax": (softmax, softmax_gradient),
+    "steps": (steps, steps_gradient),
 }
 
 
@@ -102,11 +113,13 @@ def gradient_of_two(a, y):
     return (a - y) / variance / y.size
 
 
-def pinball(a, y, share=0.5):
+def pinball(a, y, *shares):
+    share = np.array(shares or 0.5)
     return np.mean(np.where(y > a, share * (y - a), (1 - share) * (a - y)))
 
 
-def pinball_gradient(a, y, share=0.5):
+def pinball_gradient(a, y, *shares):
+    share = np.array(shares or 0.5)
     above = np.where(a > y, 1 - share, 0)
     below = np.where(a < y, share, 0)
     return (above - below) / y.size
@@ -463,7 +476,7 @@ def gradients(layers, parameters, x, y, masks=None, loss="mse"):
     zs, outs = passes(layers, parameters, x, masks)
     y = np.asarray(y, np.float64).reshape(len(y), -1)
     name, _, constant = loss.partition("=")
-    constants = [float(constant)] if constant else []
+    constants = [float(word) for word in constant.split(",") if word]
     value, derivative = LOSSES[name]
     da = derivative(outs[-1], y, *constants)
     at = sum(layer.parameters > 0 for layer in layers)

@@ -133,6 +133,17 @@ __device__ inline void softmax_row(real *z, int lane)
         z[k] = exponential(z[k] - largest) / sum;
 }
 
+/* A row of WIDTH values becomes its quantiles: each is the one before and a step up. Few: a lane
+ * does all. */
+template <int WIDTH, int LANES>
+__device__ inline void steps_row(real *z, int lane)
+{
+    for (int k = 1; lane == 0 && k < WIDTH; k++)
+        z[k] = z[k - 1] + softplus(z[k]);
+    if constexpr (LANES > 1)
+        __syncwarp();
+}
+
 /* a (n, WIDTH) = f(a) in place */
 template <int ACTIVATION, int WIDTH>
 __device__ void activation_forward(real *a, int n, block_range range)
@@ -140,6 +151,9 @@ __device__ void activation_forward(real *a, int n, block_range range)
     if constexpr (ACTIVATION == SOFTMAX) {
         for (int r = range.first() / 32; r < n; r += range.stride() / 32)
             softmax_row<WIDTH, 32>(a + (size_t)r * WIDTH, threadIdx.x % 32);
+    } else if constexpr (ACTIVATION == STEPS) {
+        for (int r = range.first() / 32; r < n; r += range.stride() / 32)
+            steps_row<WIDTH, 32>(a + (size_t)r * WIDTH, threadIdx.x % 32);
     } else {
         for (int e = range.first(); e < n * WIDTH; e += range.stride())
             a[e] = activate<ACTIVATION>(a[e]);

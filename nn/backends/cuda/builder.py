@@ -7,7 +7,7 @@ import itertools
 from dataclasses import replace
 
 from ...layers import Layer
-from ...nn_aux import loss_name
+from ...nn_aux import ACTIVATIONS, loss_name
 from ...utils import UsageError
 from . import conv, dense, embedding, plain
 from .abi import FEW_SPLITS, THREADS
@@ -113,7 +113,7 @@ class Builder:
         elif self.ws.ready:
             self.program.phases[begin] += self.ws.ready
         if self.purpose.kind == "predict":
-            self._add("forward", last.index, self._softmax(last) + self._keep(last))
+            self._add("forward", last.index, self._of_row(last) + self._keep(last))
         elif last.loss_fused:
             self._add("forward", last.index, dense.fused_forward(self.ws, last))
         else:
@@ -205,7 +205,7 @@ class Builder:
             if passes_on and layer.activation == "linear" and index < last:
                 continue
             by_loss = index == last and self.purpose.kind != "predict"
-            if by_loss or layer.activation == "softmax":
+            if by_loss or ACTIVATIONS[layer.activation].couples_outputs:
                 activation = "linear"
             else:
                 activation = layer.activation
@@ -230,10 +230,11 @@ class Builder:
         blocks = self.ws.elementwise(self.purpose.rows * width)
         return [[Op(function, settings, (x, CONTROL, BATCH), blocks)]]
 
-    def _softmax(self, node: LayerNode) -> list[Phase]:
-        if node.layer.activation != "softmax":
+    def _of_row(self, node: LayerNode) -> list[Phase]:
+        """Return the phase of an activation whose outputs depend on each other."""
+        if not ACTIVATIONS[node.layer.activation].couples_outputs:
             return []
-        settings = ("SOFTMAX", node.layer.outputs)
+        settings = (node.layer.activation.upper(), node.layer.outputs)
         blocks = self.ws.elementwise(self.purpose.rows * 32)
         return [[Op("activation_forward", settings, (node.out, BATCH_ROWS), blocks)]]
 

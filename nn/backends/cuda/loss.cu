@@ -1,6 +1,11 @@
 /* loss.cu - losses and their derivatives, row by row; the formulas of csrc/seq/nn_aux.c, in the
  * network's own type. */
 
+__device__ inline real pinball_slope(real difference, real share)
+{
+    return (real)(difference > 0) * (1 - share) - (real)(difference < 0) * share;
+}
+
 /* d loss / d a for one output, before the division by their number */
 template <int LOSS>
 __device__ inline real loss_derivative(real difference)
@@ -15,7 +20,7 @@ __device__ inline real loss_derivative(real difference)
                : difference < -distance ? -distance
                                         : difference;
     else if constexpr (LOSS == QUANTILE)
-        return (real)(difference > 0) * (1 - share) - (real)(difference < 0) * share;
+        return pinball_slope(difference, share);
     else
         static_assert(LOSS < 0, "loss.cu: loss_derivative() has no formula for this loss");
 }
@@ -136,6 +141,32 @@ __device__ inline real ce_row(real *z, const control &c, int64 row, int lane)
     return logarithm(exponentials) * total - hit;
 }
 
+/* Several quantiles behind steps, as csrc/quantiles.c: a step moves all from its own one on. Few:
+ * a lane does all, and has the loss. */
+template <int WIDTH, int LABELS, int LANES>
+__device__ inline real quantiles_row(real *z, const control &c, int64 row, int lane)
+{
+    constexpr real shares[] = LOSS_CONSTANTS;
+    static_assert(sizeof shares == WIDTH * sizeof(real), "loss.cu: a share for each output");
+    real sum = 0, slopes = 0, a = 0;
+    for (int k = 0; lane == 0 && k < WIDTH; k++) {
+        a = k ? a + softplus(z[k]) : z[0];
+        real difference = a - target<WIDTH, LABELS>(c, row, k);
+        real slope = pinball_slope(difference, shares[k]);
+        sum += slope * difference, slopes += slope;
+    }
+    a = 0;
+    for (int k = 0; lane == 0 && k < WIDTH; k++) {
+        real of_z = k ? sigmoid(z[k]) : 1;
+        a = k ? a + softplus(z[k]) : z[0];
+        z[k] = slopes * of_z / WIDTH;
+        slopes -= pinball_slope(a - target<WIDTH, LABELS>(c, row, k), shares[k]);
+    }
+    if constexpr (LANES > 1)
+        __syncwarp();
+    return sum / WIDTH;
+}
+
 /* any other loss, any activation: through the output itself */
 template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
 __device__ inline real output_row(real *z, const control &c, int64 row, int lane)
@@ -170,6 +201,8 @@ __device__ inline real unweighted_row(real *z, const control &c, int64 row, int 
         return input_row<LOSS, WIDTH, LABELS, LANES>(z, c, row, lane);
     else if constexpr (LOSS == CE)
         return ce_row<WIDTH, LABELS, LANES>(z, c, row, lane);
+    else if constexpr (ACTIVATION == STEPS)
+        return quantiles_row<WIDTH, LABELS, LANES>(z, c, row, lane);
     else
         return output_row<LOSS, ACTIVATION, WIDTH, LABELS, LANES>(z, c, row, lane);
 }

@@ -302,10 +302,13 @@ def switches(purpose: Purpose) -> str:
 
 
 def constant_line(loss: str) -> str:
-    """Return the line that tells loss.cu the constant of a loss, 0 where it has
+    """Return the lines that tell loss.cu the constants of a loss, 0 where it has
     none."""
-    constants = *loss_of(loss).constants, 0.0
-    return f"#define LOSS_CONSTANT {constants[0]!r}\n"
+    constants = loss_of(loss).constants or (0.0,)
+    return (
+        f"#define LOSS_CONSTANT {constants[0]!r}\n"
+        f"#define LOSS_CONSTANTS {{{', '.join(map(repr, constants))}}}\n"
+    )
 
 
 def losses_source(distribute: str = "") -> str:

@@ -78,7 +78,7 @@ def output_names(net) -> list[str]:
     """Return what each output is of: a target, or a class, of two classes the second
     one."""
     if TASKS[net.task].by_output:
-        return net.targets or (
+        return net.values or (
             [""] if net.outputs == 1 else [str(i) for i in range(net.outputs)]
         )
     return class_names(net)[1 if net.task == "binary" else 0 :]

@@ -29,6 +29,7 @@
 #define HAS_SELU 1
 #define HAS_EXP 1
 #define HAS_SOFTMAX 1
+#define HAS_STEPS 1
 
 enum { WIDEST_X = 3, WIDEST_SPARE = 1 };        /* values between layers */
 enum { PIXELS = 1 };                            /* that share a scale */

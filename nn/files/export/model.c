@@ -53,7 +53,7 @@ int nn_code(int column, const char *word);
 /* ---- types ---- */
 
 typedef enum { LINEAR, SIGMOID, TANH, RELU, LRELU, SOFTPLUS, SILU, GELU, SELU, EXP,
-               SOFTMAX } activation;
+               SOFTMAX, STEPS } activation;
 typedef enum { DENSE, CONV, MAXPOOL, AVGPOOL, PAD, ACTIVATION } layer_kind;
 typedef enum {
     NUMBER, GAP, YEAR, WEEK, DAY, MONTH, MONTHDAY, WEEKDAY, HOUR, TRUTH, ONEHOT, EMBEDDING
@@ -326,6 +326,8 @@ static void encode_row(const network *net, values row, nn_real *x)
 
 static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
 
+static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
+
 static double activated(activation function, double z)
 {
     if (HAS_RELU && function == RELU)
@@ -337,7 +339,7 @@ static double activated(activation function, double z)
     if (HAS_TANH && function == TANH)
         return tanh(z);
     if (HAS_SOFTPLUS && function == SOFTPLUS)
-        return fmax(z, 0) + log1p(exp(-fabs(z)));
+        return softplus(z);
     if (HAS_SILU && function == SILU)
         return z * sigmoid(z);
     if (HAS_GELU && function == GELU)
@@ -364,6 +366,9 @@ static void activate(activation function, nn_real *a, int n)
 {
     if (HAS_SOFTMAX && function == SOFTMAX)
         softmax(a, n);
+    else if (HAS_STEPS && function == STEPS)
+        for (int k = 1; k < n; k++)
+            a[k] = (nn_real)(a[k - 1] + softplus(a[k]));
     else if (function != LINEAR)
         for (int k = 0; k < n; k++)
             a[k] = (nn_real)activated(function, a[k]);

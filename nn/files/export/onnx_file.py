@@ -13,6 +13,7 @@ import numpy as np
 
 from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
+from ...nn_aux import MOST_QUANTILES
 from ...utils import UsageError, atomic_file
 from .columns import (
     class_names,
@@ -542,6 +543,16 @@ def _softplus(graph: Graph, z: str) -> str:
     )
 
 
+def _steps(graph: Graph, z: str) -> str:
+    """The first z (..., outputs), and what softplus of the others adds to it."""
+    ends = [graph.constant([end], np.int64) for end in (0, 1, MOST_QUANTILES)]
+    axis = graph.constant([-1], np.int64)
+    first = graph.add("Slice", z, *ends[:2], axis)
+    others = _softplus(graph, graph.add("Slice", z, *ends[1:], axis))
+    both = graph.add("Concat", first, others, axis=-1)
+    return graph.add("CumSum", both, graph.constant(-1, np.int64))
+
+
 def _silu(graph: Graph, z: str) -> str:
     """z sigmoid(z), of which onnxruntime makes a QuickGelu; some versions have that in
     float32 only, so it is z / (1 + exp(-z)) in float64."""
@@ -581,5 +592,6 @@ _ACTIVATION_NODES = {
     "selu": _selu,
     "exp": lambda graph, z: graph.add("Exp", z),
     "linear": lambda graph, z: z,
+    "steps": _steps,
     "softmax": lambda graph, z: graph.add("Softmax", z, axis=-1),
 }
