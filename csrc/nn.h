@@ -59,8 +59,9 @@ typedef struct {
 } nn_layer;
 
 /* A loss and the constants of its formula. huber: the distance from which on it is straight.
- * quantile: the share of targets below it, behind NN_STEPS that of each output. focal: the power of 1 - p. poisson, gamma, tweedie: of
- * the mean, to which the variance is proportional: 1, 2, between. */
+ * quantile: the share of targets below it, behind NN_STEPS that of each output. focal: the power
+ * of 1 - p. poisson, gamma, tweedie: of the mean, to which the variance is proportional: 1, 2,
+ * between. */
 typedef struct {
     nn_loss loss;
     double constants[99];

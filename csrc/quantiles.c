@@ -1,6 +1,6 @@
-/* quantiles.c - several quantiles of one target, in both builds: the activation NN_STEPS, which only
- * the last layer has, and the loss behind it. The first output is z, each further one is the one
- * before and softplus(z), so that they cannot cross. */
+/* quantiles.c - several quantiles of one target, in both builds: the activation NN_STEPS, which
+ * only the last layer has, and the loss behind it. The first output is z, each further one is the
+ * one before and softplus(z), so that they cannot cross. */
 #include "core.h"
 #include <math.h>
 

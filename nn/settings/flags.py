@@ -616,7 +616,7 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "loss",
-            f"{', '.join(losses())} ({_TASK_LOSSES})",
+            f"{', '.join(losses())} ({_TASK_LOSSES}); quantile=A,B,... has an output for each, by steps.",
             LOSS_NAME,
             "NAME",
             taker="network",
