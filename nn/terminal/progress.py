@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 from ..utils import log_line
 from ..watch.callbacks import Callback
@@ -12,6 +13,7 @@ from .console import on_terminal, report_encoding, report_run
 
 REDRAW_SECONDS = 0.1
 LONG_SECONDS = 5.0  # a line has the time left if it is longer
+LONG_SPAN = 99.5  # a span of seconds is told in minutes if it is longer
 STEP_LINES = 30  # lines of the steps of a computation in a pipe, at most
 STEP_SECONDS = 2.0  # a computation that takes longer has such lines
 # lines of epochs or candidates in a pipe, beside the last; --verbose has all of them
@@ -31,6 +33,19 @@ def make_progress(
     if on_terminal(sys.stderr):
         return Bar(about, remark, verbose)
     return Lines(about, remark, verbose)
+
+
+def in_words(least: float, most: float) -> str:
+    """Return a span of seconds for a person."""
+    unit = "s"
+    if most >= LONG_SPAN:
+        least /= 60
+        most /= 60
+        unit = "min"
+    elif most < 1:
+        return "1 s"
+    least, most = (float(f"{value:.2g}") for value in (least, most))
+    return f"{least:g} to {most:g} {unit}"
 
 
 def has_line(number: int, count: int, most: int = MOST_PROGRESS_LINES) -> bool:
@@ -53,12 +68,18 @@ class Lines(Callback):
         self._most = MOST_PROGRESS_LINES
         self._shares: list[float] = []  # of all operations, for each candidate
         self._number = 0  # of candidates that have ended
+        self._expected: Callable[[int], tuple[float, float]] | None = None
 
     def begin(self, shares: list[float]) -> None:
         self._shares = shares
         self._began = time.monotonic()
 
+    def expect(self, seconds: Callable[[int], tuple[float, float]]) -> None:
+        self._expected = seconds
+
     def start(self, info: dict) -> None:
+        if self._expected and not self._number and not info["resumed"]:
+            self._remark = f"about {in_words(*self._expected(info['threads']))} here"
         if not self._number:
             report_run(
                 self._about,
@@ -164,7 +185,7 @@ class Lines(Callback):
         left = passed * (1 - done) / done
         remark = ""
         if left > LONG_SECONDS:
-            remark = f", at most {left:.0f} s left"
+            remark = f", about {left:.0f} s left"
         log_line(
             f"candidate {self._number} of {len(self._shares)}: {layers}: {loss}; {passed:.1f} s{remark}"
         )

@@ -26,6 +26,7 @@
     candidates.py  Candidate: networks and trainings that --effort tries, for tables and
                    for images
     effort_plan.py  EffortPlan: which of them a data set gets, their networks, settings
+    duration.py    how many seconds they will take here
     effort.py      Effort: network, length of training and members chosen by
                    cross-validations, or validation rows
     chosen.py      Chosen: how often each candidate counts, the model that they become

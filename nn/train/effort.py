@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from .call import train
 from .candidates import Candidate
 from .chosen import Chosen, Retrained, Tried, loss_of
 from .decision import check_decision
+from .duration import seconds_of
 from .effort_plan import EffortPlan, Planned
 
 
@@ -69,6 +71,8 @@ class Effort:
         check_decision(first, plan.decided(first), any_validation=True)
         total = sum(candidate.operations for candidate in planned)
         self._callback.begin([candidate.operations / total for candidate in planned])
+        if not plan.ds.are_images and first.traits.on_host:
+            self._callback.expect(partial(seconds_of, planned))
         self._compile_ahead(planned)
         self._chosen = Chosen(plan, self.tried)
         try:

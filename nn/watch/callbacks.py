@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ..nn_aux import SCHEDULES
@@ -51,6 +51,10 @@ class Callback:
     def begin(self, shares: list[float]) -> None:
         """Called before the first candidate. shares: of the operations that all usually
         take, for each."""
+
+    def expect(self, seconds: Callable[[int], tuple[float, float]]) -> None:
+        """Called before the first candidate, where that is known. seconds: returns how
+        many all will take with a number of threads, at least and at most."""
 
     def ended(self, layers: str, loss: str) -> None:
         """Called when a candidate's training has ended. loss: out of fold, with its

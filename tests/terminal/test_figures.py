@@ -722,8 +722,8 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
 @pytest.mark.parametrize(
     "seconds, line",
     [
-        (10.0, "candidate 1 of 3: 4,1: loss 2; 10.0 s, at most 30 s left"),
-        (5 / 3 + 0.01, "candidate 1 of 3: 4,1: loss 2; 1.7 s, at most 5 s left"),
+        (10.0, "candidate 1 of 3: 4,1: loss 2; 10.0 s, about 30 s left"),
+        (5 / 3 + 0.01, "candidate 1 of 3: 4,1: loss 2; 1.7 s, about 5 s left"),
         (1.66, "candidate 1 of 3: 4,1: loss 2; 1.7 s"),
     ],
 )
@@ -748,8 +748,34 @@ def test_a_candidate_tells_the_time_that_its_share_of_the_operations_foretells(
     left = (seconds + 10) * 0.4 / 0.6
     assert (
         second
-        == f"candidate 2 of 3: 5,1: loss 1; {seconds + 10:.1f} s, at most {left:.0f} s left"
+        == f"candidate 2 of 3: 5,1: loss 1; {seconds + 10:.1f} s, about {left:.0f} s left"
     )
+
+
+@pytest.mark.parametrize(
+    "seconds, words",
+    [
+        ((0.2, 0.8), "about 1 s here"),
+        ((0.62, 2.04), "about 0.62 to 2 s here"),
+        ((12.3, 36.9), "about 12 to 37 s here"),
+        ((33, 99), "about 33 to 99 s here"),
+        ((60, 180), "about 1 to 3 min here"),
+        ((7000, 21_000), "about 120 to 350 min here"),
+    ],
+)
+def test_the_first_line_has_the_seconds_that_candidates_will_take(
+    capsys, seconds, words
+):
+    lines = progress.Lines("t.csv")
+    lines.begin([1.0])
+    lines.expect(lambda threads: tuple(threads * value / 2 for value in seconds))
+    lines.start(info())
+    assert capsys.readouterr().err.splitlines()[0].endswith(f"seed 7; {words}")
+    going_on = progress.Lines("t.csv")
+    going_on.begin([1.0])
+    going_on.expect(lambda threads: seconds)
+    going_on.start(info(resumed={"file": "m.bin", "epoch": 1, "row": 30}))
+    assert capsys.readouterr().err.splitlines()[0].endswith("seed 7")
 
 
 class Drawn(progress.Bar):

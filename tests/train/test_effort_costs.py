@@ -2,12 +2,14 @@
 parameters, on any shape."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
 
 import nn
 from nn.nn_aux import EFFORTS
+from nn.train import duration
 from nn.train.effort_plan import EffortPlan
 
 SHAPES = [(50, 20), (20, 300), (100, 700), (12_000, 20), (100_000, 20)]
@@ -23,6 +25,36 @@ def chosen(ds, effort):
     largest = max(net.parameter_count for _, net, _ in candidates)
     total = sum(cost for *_, cost in candidates)
     return total, largest
+
+
+def told(rows, threads):
+    """Return the least and the most seconds that are told."""
+    x = np.random.default_rng(0).random((rows, 10), np.float32)
+    planned = EffortPlan(nn.Dataset(x, x[:, 0], "regression"), "standard", {}, {})
+    return duration.seconds_of(planned.candidates(), threads)
+
+
+def test_the_seconds_that_are_told_follow_rows_threads_and_machine(monkeypatch):
+    usual = duration.OF_SAMPLE
+    monkeypatch.setattr(duration, "sample_seconds", lambda dtype: usual)
+    least, most = told(1000, 1)
+    assert 0.3 < least < most / 2 < 5
+    assert told(4000, 1)[0] > 3 * least
+    assert told(1000, 4)[0] < 0.5 * least
+    monkeypatch.setattr(duration, "sample_seconds", lambda dtype: 2 * usual)
+    assert told(1000, 1) == pytest.approx((2 * least, 2 * most))
+
+
+@pytest.mark.timing
+def test_a_training_takes_as_long_as_is_told():
+    x = np.random.default_rng(0).random((1000, 10), np.float32)
+    began = time.process_time()
+    duration.sample_seconds("float32")
+    assert time.process_time() - began < 0.05
+    least, most = told(1000, 1)
+    began = time.perf_counter()
+    nn.fit(x, x[:, 0] * x[:, 1], threads=1)
+    assert 0.5 * least < time.perf_counter() - began < 3 * most
 
 
 @pytest.mark.slow
