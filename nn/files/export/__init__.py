@@ -9,8 +9,8 @@
     onnx_members.py  the dense networks of an ensemble as batched products
     onnx_sureness.py the ends of intervals of values, or sets of classes, of a level
     onnx_inputs.py   raw columns -> what the first layer gets: scaled numbers, codes
-    c_file.py        .c: one file of C99 for the same, its comment in front, and layers
-                     as structs
+    c_file.py        .c: one file of C99 for the same; layers as structs
+    c_comment.py     the comment in front of it
     c_text.py        constants as C
     c_inputs.py      columns, and the words that they may hold, as structs
     text_file.py     .m, the original program's text, which knows weights alone

@@ -11,29 +11,23 @@ import numpy as np
 
 from ...core.conformal import ClassSets, Intervals
 from ...data.calendar import DATE_PARTS
-from ...data.pictures import BYTE
-from ...layers import Layer, input_shape
+from ...layers import Layer
 from ...nn_aux import ACTIVATIONS, TASKS
-from ...utils import UsageError, atomic_file, counted
+from ...utils import UsageError, atomic_file
 from . import c_inputs
+from .c_comment import Comment
 from .c_inputs import LONGEST_LITERAL
-from .c_text import Constants, braces, comment, numbers
+from .c_text import C_NUMBERS, Constants, braces, comment, numbers
 from .columns import (
     are_rounded,
     class_names,
-    distinct,
-    exposure_name,
     input_kind,
-    label_names,
-    output_names,
     pixel_divisor,
-    prediction_names,
     shares,
     units,
 )
 
 MOST_C_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
-_CTYPES = {"float32": "float", "float64": "double"}
 _FRAMES = 1280  # bytes of stack for what functions keep beside the values of layers
 _MODEL_C = Path(__file__).with_name("model.c")
 # lines of model.c
@@ -74,40 +68,17 @@ class _File:
     def __init__(self, net, path):
         self.net = net
         self.path = path
-        self.encodings = [
-            member.encoding for member in net.members if member.encoding is not None
-        ]
-        self.shape = input_shape(net.layers)
-        self.inputs = net.inputs
-        if self.encodings:
-            encoders = self.encodings[0].encoders
-        else:
-            encoders = []
-        self.reads = [input_kind(encoder) for encoder in encoders] or [
-            "number"
-        ] * self.inputs
-        self.names = distinct(
-            net.columns if net.encoding is None else net.encoding.names
-        )
-        if self.names is None or len(self.names) != self.inputs:
-            self.names = None
-        self.labels = self.names or [f"column {place}" for place in range(self.inputs)]
-        self.vocabularies = []
-        if self.encodings:
-            self.vocabularies = c_inputs.vocabularies(
-                self.encodings, self.labels, net.code_page, path
-            )
-        self.slot = c_inputs.slot_type(self.encodings)
+        self.columns = c_inputs.Columns(net, path)
+        self.slot = c_inputs.slot_type(self.columns.encodings)
         self.constants = Constants(
             net.dtype, {"nn_slot": c_inputs.SLOT_TYPES[self.slot]}
         )
-        self.exposure = exposure_name(net)
         self.has = self._parts()
 
     def text(self) -> str:
         """Return the whole file: model.c with the definitions of this network in the
         places of an example's."""
-        self._add_constants()
+        stack = self._add_constants()
         defines = "".join(
             f"#define HAS_{name} {int(bool(holds))}\n"
             for name, holds in self.has.items()
@@ -117,8 +88,10 @@ class _File:
             .removeprefix(_INTERFACE)
             .split(_EXAMPLE_VALUES)
         )
+        size = self.constants.bytes
+        header = Comment(self.net, self.path, self.columns, self.has, size, stack)
         parts = (
-            self._header(),
+            header.text(),
             "\n\n",
             self._interface(),
             "\n",
@@ -138,10 +111,12 @@ class _File:
         net = self.net
         members = self.net.members
         layers = [row for member in members for row in computing(member.layers)]
-        columns = [column for encoding in self.encodings for column in encoding.columns]
+        columns = [
+            column for encoding in self.columns.encodings for column in encoding.columns
+        ]
         inputs = {
             kind
-            for encoding in self.encodings
+            for encoding in self.columns.encodings
             for kind, _, _ in c_inputs.kinds_of(encoding)
         }
         functions = {function for _, function, _, _ in layers}
@@ -152,22 +127,22 @@ class _File:
             "MEDIANS": net.medians is not None,
             "ROUNDING": net.dtype == "float32" and self._are_rounded(),
             "DIGITS": any(map(layers_in_digits, members)),
-            "WORDS": any(self.vocabularies),
+            "WORDS": any(self.columns.vocabularies),
             "ORDERS": any(
                 encoder.kind == "ordered"
-                for one in self.encodings
+                for one in self.columns.encodings
                 for encoder in one.encoders
             ),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
             "PARTS": inputs & {part.upper() for part in DATE_PARTS},
             "FREQUENT": any(
                 getattr(one, "frequent", 0)
-                for encoding in self.encodings
+                for encoding in self.columns.encodings
                 for one in encoding.encoders
             ),
             "WAVES": any(column.waves for column in columns),
             "IMAGES": {kind for kind, _, _, _ in layers} & set(C_IMAGE_LAYERS),
-            "EXPOSURE": self.exposure is not None,
+            "EXPOSURE": self.columns.exposure is not None,
             "INTERVALS": isinstance(net.conformal, Intervals),
             "SETS": isinstance(net.conformal, ClassSets),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),
@@ -182,7 +157,7 @@ class _File:
         """Return whether the reader of files rounds the numbers of a float32
         network."""
         found = []
-        for encoding in self.encodings:
+        for encoding in self.columns.encodings:
             known = [
                 encoder for encoder in encoding.encoders if encoder.kind == "number"
             ]
@@ -210,12 +185,12 @@ class _File:
             classes = 0
         else:
             classes = len(class_names(net))
-        inputs = self.inputs + (self.exposure is not None)
+        inputs = self.columns.count + (self.columns.exposure is not None)
         (threshold,) = numbers(np.array([float(net.threshold)]))
         return "\n".join(
             [
-                f"typedef {_CTYPES[net.dtype]} nn_real;",
-                f"typedef {_CTYPES[net.value_dtype]} nn_output;",
+                f"typedef {C_NUMBERS[net.dtype]} nn_real;",
+                f"typedef {C_NUMBERS[net.value_dtype]} nn_output;",
                 f"typedef {self.slot} nn_slot;  /* a place among the values of a column */",
                 "",
                 f"enum {{ NN_INPUTS = {inputs}, NN_OUTPUTS = {net.outputs}, NN_CLASSES = {classes} }};",
@@ -226,29 +201,16 @@ class _File:
             ]
         )
 
-    def _add_constants(self) -> None:
+    def _add_constants(self) -> int:
+        """Add all that model.c reads of this network; return how much stack a
+        prediction takes at most."""
         constants = self.constants
         net = self.net
-        sizes = [widths(member.layers) for member in net.members]
-        room = [max(size) for size in zip(*sizes, strict=True)]
-        self.stack = sum(room) * constants.dtype.itemsize + 24 * net.outputs + _FRAMES
-        if isinstance(self.shape, tuple):
-            pixels = math.prod(self.shape[1:])
-        else:
-            pixels = 1
-        constants.line(
-            f"\nenum {{ WIDEST_X = {room[0]}, WIDEST_SPARE = {room[1]} }};  /* values between layers */"
-        )
-        constants.line(f"enum {{ PIXELS = {pixels} }};  /* that share a scale */")
-        constants.line(
-            f"enum {{ PIXEL_RANGE = {pixel_divisor(net)} }};  /* by which pixels are divided */"
-        )
-        constants.line(f"enum {{ NETWORKS = {len(net.members)} }};")
+        stack = self._add_sizes()
         # a single network has its own
+        temperature = 1.0
         if net.is_combined:
             temperature = float(net.temperature)
-        else:
-            temperature = 1.0
         constants.line(
             f"static const double TEMPERATURE = {temperature!r};  /* of the mean */"
         )
@@ -258,30 +220,50 @@ class _File:
             "double",
             remark="of training, that stand for NaN",
         )
-        if self.has["WORDS"]:
-            missing = net.schema.missing
-        else:
-            missing = {""}
-        constants.words(
-            "gaps",
-            [
-                form
-                for word in sorted(missing)
-                for form in c_inputs.in_bytes(word, net.code_page)
-            ],
-        )
-        c_inputs.add_vocabularies(
-            constants, self.vocabularies, [comment(label) for label in self.labels]
-        )
-        inputs = c_inputs.Inputs(constants, self.vocabularies)
+        self._add_words()
+        inputs = c_inputs.Inputs(constants, self.columns.vocabularies)
         rows = [self._network(number, inputs) for number in range(len(net.members))]
-        if TASKS[net.task].by_output:
-            names = []
-        else:
+        names = [b""]
+        if not TASKS[net.task].by_output:
             names = [name.encode() for name in class_names(net)]
-        constants.words("class_names", names or [b""])
+        constants.words("class_names", names)
         constants.structs("network", "networks", rows)
         add_sureness(constants, net)
+        return stack
+
+    def _add_sizes(self) -> int:
+        """Add the sizes of arrays; return how much stack a prediction takes at most."""
+        constants = self.constants
+        net = self.net
+        sizes = [widths(member.layers) for member in net.members]
+        room = [max(size) for size in zip(*sizes, strict=True)]
+        pixels = 1
+        if isinstance(self.columns.shape, tuple):
+            pixels = math.prod(self.columns.shape[1:])
+        constants.line(
+            f"\nenum {{ WIDEST_X = {room[0]}, WIDEST_SPARE = {room[1]} }};  /* values between layers */"
+        )
+        constants.line(f"enum {{ PIXELS = {pixels} }};  /* that share a scale */")
+        constants.line(
+            f"enum {{ PIXEL_RANGE = {pixel_divisor(net)} }};  /* by which pixels are divided */"
+        )
+        constants.line(f"enum {{ NETWORKS = {len(net.members)} }};")
+        return sum(room) * constants.dtype.itemsize + 24 * net.outputs + _FRAMES
+
+    def _add_words(self) -> None:
+        """Add the words that stand for a gap, and those of each column."""
+        missing = {""}
+        if self.has["WORDS"]:
+            missing = self.net.schema.missing
+        gaps = []
+        for word in sorted(missing):
+            gaps += c_inputs.in_bytes(word, self.net.code_page)
+        self.constants.words("gaps", gaps)
+        c_inputs.add_vocabularies(
+            self.constants,
+            self.columns.vocabularies,
+            [comment(label) for label in self.columns.labels],
+        )
 
     def _network(self, number: int, inputs: c_inputs.Inputs) -> list[str]:
         """Add the constants of a member; return the fields of its struct."""
@@ -330,147 +312,6 @@ class _File:
             str(count),
             str(layers),
         ]
-
-    # ---- the comment in front
-
-    def _header(self) -> str:
-        net = self.net
-        size = self.constants.bytes
-        stack = self.stack
-        name = comment(Path(self.path).name)
-        if self.has["GAPS"]:
-            gaps = "NaN is a gap, infinity cannot be used"
-        else:
-            gaps = "NaN and infinity cannot be used"
-        if self.has["MEDIANS"]:
-            gaps = "NaN becomes the median of training, infinity cannot be used"
-        lines = [
-            f"{name} - a network written by nn: predictions in C99 (or C++), by this file and the C library alone",
-            "",
-            *self._network_lines(),
-            "",
-            f"Inputs, nn_real (a {_CTYPES[net.dtype]}); {gaps}:",
-            *self._input_lines(),
-            *self._exposure_lines(),
-            "",
-            f"Outputs, nn_output (a {_CTYPES[net.value_dtype]}):",
-            *self._output_lines(),
-            "",
-            f"Constants: {size} bytes, all of them const. Stack: at most {stack} bytes. No allocation, no state: any",
-            "number of threads may call.",
-            "",
-            f"  cc -std=c99 -O2 -ffp-contract=off -c {name}",
-            "",
-            *self._accuracy_lines(),
-        ]
-        return "\n".join(
-            [f"/* {lines[0]}", *(f" * {line}".rstrip() for line in lines[1:]), " */"]
-        )
-
-    def _network_lines(self) -> list[str]:
-        net = self.net
-        specs = [comment(member.spec) for member in net.members]
-        if len(specs) > 1:
-            several = f"the mean of {len(specs)} networks, "
-        else:
-            several = ""
-        count = sum(member.parameter_count for member in net.members)
-        lines = [f"Network: {several}task {net.task}, {count} parameters"]
-        return lines + [f"  {spec}" for spec in counted(specs)]
-
-    def _input_lines(self) -> list[str]:
-        if isinstance(self.shape, tuple):
-            order = "channels x rows x columns of pixels, channel by channel"
-            return [
-                f"  {' x '.join(map(str, self.shape))} {self._pixel_unit()}: {order}"
-            ]
-        if not self.names and not self.encodings:
-            return [f"  {self.inputs} numbers, in the order of training"]
-        kinds = {
-            "number": "number",
-            "date": "date: seconds since 1970-01-01, in universal time",
-        }
-        width = max(len(str(self.inputs)), 2)
-        lines = []
-        for place, (label, reads) in enumerate(
-            zip(self.labels, self.reads, strict=True)
-        ):
-            kind = (
-                kinds.get(reads)
-                or f"word: one of {len(self.vocabularies[place].forms)}, by nn_code"
-            )
-            lines.append(
-                f"  {place:{width}}  {comment(label)}: {kind}{self._own_way(place)}"
-            )
-        return lines
-
-    def _exposure_lines(self) -> list[str]:
-        if self.exposure is None:
-            return []
-        return [
-            f"  {self.inputs}, the last: {comment(self.exposure)}, by which outputs are multiplied, above 0; nn_interval "
-            "takes",
-            "  the outputs of a row where it is 1, and its ends are to be multiplied",
-        ]
-
-    def _own_way(self, place: int) -> str:
-        """Return how the table of training wrote the numbers or dates of a column, if
-        it did in a way of its own."""
-        if not self.encodings:
-            return ""
-        encoder = self.encodings[0].encoders[place]
-        if encoder.kind not in ("written number", "written date"):
-            return ""
-        return f" (the value of what training wrote as {comment(str(encoder.written))})"
-
-    def _pixel_unit(self) -> str:
-        """Return what each pixel is."""
-        white = pixel_divisor(self.net)
-        if white == BYTE:
-            return f"bytes, 0 to {BYTE}"
-        if white == 1:
-            return "numbers"
-        return f"numbers, 0 to {white}"
-
-    def _output_lines(self) -> list[str]:
-        net = self.net
-        if net.task == "regression":
-            return [
-                f"  {place}  {comment(name)}"
-                for place, name in enumerate(prediction_names(net))
-            ]
-        if net.task == "multilabel":
-            pairs = zip(output_names(net), label_names(net), strict=True)
-            return [
-                f"  {place}  score {comment(name)}: {comment(pair[1])} from NN_THRESHOLD on, else {comment(pair[0])}"
-                for place, (name, pair) in enumerate(pairs)
-            ]
-        is_probability = net.layers[-1].output_function in ("sigmoid", "softmax")
-        if is_probability:
-            what = "probability"
-        else:
-            what = "score"
-        return [
-            f"  {place}  {what} of class {comment(name)}"
-            for place, name in enumerate(output_names(net))
-        ]
-
-    def _accuracy_lines(self) -> list[str]:
-        if self.has["FLOAT64"]:
-            lines = [
-                "The outputs of layers are those of nn's backend seq, bit by bit, with the same C library and without",
-                "fused products (-ffp-contract=off).",
-            ]
-            if self.has["CYCLES"] or self.has["TEMPERATURE"]:
-                lines.append(
-                    "Cycles of dates and temperatures agree but for the last digit."
-                )
-        else:
-            lines = [
-                "Predictions agree with nn's within 1e-6. Weights of dense layers are digits of base 64, 24 bits of the",
-                "largest weight of their input; products are floats, of which the sums of some are added as doubles.",
-            ]
-        return [*lines, "An int has 32 bits or more. -ffast-math is refused."]
 
 
 # ---- how sure predictions are

@@ -15,10 +15,10 @@ from ...data.encoders import (
 )
 from ...data.encoding import Encoding
 from ...data.written import YES_NO, Order
-from ...layers import InputColumn
+from ...layers import InputColumn, input_shape
 from ...utils import UsageError
 from .c_text import Constants, numbers
-from .columns import UNSEEN, input_kind, spellings
+from .columns import UNSEEN, distinct, exposure_name, input_kind, spellings
 
 LONGEST_LITERAL = 4000  # bytes: a C compiler need not take more in a literal
 SLOT_TYPES = {"unsigned char": 1, "unsigned short": 2, "unsigned": 4}  # and their bytes
@@ -75,6 +75,38 @@ class Vocabulary:
         codes = np.array([*range(len(self.words) + 1), -1])
         words = [*map(encoder.canonical, self.words), UNSEEN]
         return encoder.encode(Column("text", codes, words))[0].tolist()
+
+
+class Columns:
+    """The raw columns of a row, in their order.
+
+    names: None where they have none; labels: what messages and comments call them.
+    reads: number, date or text of each. vocabularies: of each column of texts, none for
+    plain numbers. encodings: of the members that have one. exposure: the name of a
+    further column, by which outputs are multiplied; None: there is none.
+    """
+
+    def __init__(self, net, path):
+        self.shape = input_shape(net.layers)
+        self.count = net.inputs
+        self.encodings = [
+            member.encoding for member in net.members if member.encoding is not None
+        ]
+        self.exposure = exposure_name(net)
+        self.names = distinct(net.columns)
+        self.reads = ["number"] * self.count
+        if self.encodings:
+            self.reads = [input_kind(encoder) for encoder in self.encodings[0].encoders]
+        if net.encoding is not None:
+            self.names = distinct(net.encoding.names)
+        if self.names is None or len(self.names) != self.count:
+            self.names = None
+        self.labels = self.names or [f"column {place}" for place in range(self.count)]
+        self.vocabularies: list[Vocabulary | None] = []
+        if self.encodings:
+            self.vocabularies = vocabularies(
+                self.encodings, self.labels, net.code_page, path
+            )
 
 
 def vocabularies(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 _LINE_WIDTH = 118
+C_NUMBERS = {"float32": "float", "float64": "double"}
 # bytes
 _C_SIZES = {
     "double": 8,
