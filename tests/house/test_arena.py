@@ -12,7 +12,7 @@ pytest.importorskip("pandas")
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 from arena import judge
-from arena.__main__ import known
+from arena.__main__ import known, tell
 from arena.tables import read, tables_of
 
 
@@ -45,6 +45,19 @@ def test_a_failure_has_the_worst_place_and_a_tie_counts_half():
 def test_a_method_that_took_no_part_in_a_table_is_ranked_by_the_others():
     result = np.array([[[0.1, 0.2, np.nan]], [[0.3, 0.2, 0.1]]])
     assert judge.mean_ranks(result).tolist() == [2, 1.5 + 0.5, 1]
+
+
+def test_without_the_forest_the_first_method_has_an_elo_of_1000(capsys):
+    about = {"version": "1", "rows": 10, "tested": 5, "split": 0, "predict": 0.1}
+    results = [
+        {**about, "table": table, "method": method, "error": error, "train": 1.0}
+        for table, errors in {"a": (0.1, 0.2), "b": (0.1, 0.3)}.items()
+        for method, error in zip(("CatBoost", "nn"), errors, strict=True)
+    ]
+    lines = {line["method"]: line for line in tell(results, ["nn", "CatBoost"])}
+    assert lines["nn"]["elo"] == 1000 < lines["CatBoost"]["elo"]
+    assert lines["nn"]["failed"] == 0
+    assert "2 tables" in capsys.readouterr().out
 
 
 def test_the_front_is_what_no_other_beats_in_time_and_rating():

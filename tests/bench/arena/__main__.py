@@ -74,6 +74,7 @@ def run(specs: list[str], methods: list[str], lite: bool, path: Path) -> list[di
                         "table": table.name,
                         "rows": len(rows[0]),
                         "tested": len(rows[1]),
+                        "machine": method.machine,
                     }
                     old[key] = {**about, **trained(table, rows, method)}
                     with path.open("a") as file:
@@ -94,7 +95,7 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
     }
     methods = [name for name in methods if name not in slow]
     names, found = judge.errors(results, methods)
-    reference = methods.index(judge.REFERENCE)
+    reference = methods.index(judge.reference_of(methods))
     rating, (low, high) = judge.ratings(found, reference)
     ranks = judge.mean_ranks(found)
     lines = []
@@ -141,7 +142,7 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
     return lines
 
 
-def draw(lines: list[dict], path: Path) -> None:
+def draw(lines: list[dict], path: Path, reference: str) -> None:
     """Draw Elo over seconds to train 1,000 rows, with the front of methods that none
     beats in both."""
     from matplotlib import pyplot as plt
@@ -167,7 +168,7 @@ def draw(lines: list[dict], path: Path) -> None:
     plt.xscale("log")
     plt.margins(x=0.12)  # for names
     plt.xlabel("seconds to train, per 1,000 rows")
-    plt.ylabel(f"Elo ({judge.REFERENCE} = 1000)")
+    plt.ylabel(f"Elo ({reference} = 1000)")
     plt.savefig(path, dpi=120)
 
 
@@ -196,7 +197,7 @@ def main(
     ]
     lines = tell(run(tables_of(specs, folder), there, lite, results), there)
     if plot:
-        draw(lines, plot)
+        draw(lines, plot, judge.reference_of(there))
     if log:
         with log.open("a") as file:
             date = time.strftime("%Y-%m-%d")

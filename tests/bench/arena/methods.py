@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 import nn
+from nn.utils import processor_name
 
 
 @dataclass
@@ -27,6 +28,16 @@ class Method:
     package: str
     fit: Callable[[pd.DataFrame, np.ndarray, int], Callable[[pd.DataFrame], np.ndarray]]
     slow: bool = False
+
+    @property
+    def machine(self) -> str:
+        """Return what the program computes on."""
+        if self.package == "pytabkit":
+            import torch
+
+            if torch.cuda.is_available():
+                return torch.cuda.get_device_name()
+        return processor_name()
 
     @property
     def version(self) -> str | None:
@@ -198,6 +209,8 @@ def linear(classes: int, _):
 
 
 BY_LOSS = {"val_metric_name": "cross_entropy"}  # TabM's own is the share of errors
+# networks of eight folds together, each of which keeps the epoch of its least loss
+EIGHT = {"n_cv": 8, "n_refit": 0, "random_state": 0}
 dense = partial(as_numbers, one_hot=True)
 METHODS = {
     "nn": Method("nn", of_nn()),
@@ -243,6 +256,19 @@ METHODS = {
     "TabM": Method(
         "pytabkit",
         prepared(as_filled, of("pytabkit", "TabM_D_", BY_LOSS, random_state=0)),
+        slow=True,
+    ),
+    "RealMLP, eight": Method(
+        "pytabkit",
+        prepared(
+            as_filled,
+            of("pytabkit", "RealMLP_TD_", {**BY_LOSS, "use_ls": False}, **EIGHT),
+        ),
+        slow=True,
+    ),
+    "TabM, eight": Method(
+        "pytabkit",
+        prepared(as_filled, of("pytabkit", "TabM_D_", BY_LOSS, **EIGHT)),
         slow=True,
     ),
 }
