@@ -13,8 +13,8 @@ from support.networks import EVERY_ACTIVATION, EXPORTED, fill, network
 from support.onnx_models import TOLERANCE, check_table, outputs
 
 import nn
-from nn.files.export.onnx_file import FLOAT32_ONLY, outputs_of
 from nn.files.export.onnx_graph import Graph
+from nn.files.export.onnx_layers import FLOAT32_ONLY, outputs_of
 from nn.layers import InputColumn
 
 OF_FLOAT64 = ["7,5", "33,17:tanh,4", *EVERY_ACTIVATION]

@@ -4,7 +4,8 @@
     columns.py       what every format asks of a network: names, places in a file,
                      constants
     onnx_file.py     .onnx: one graph from raw columns to classes with probabilities, or
-                     to values; layers as operators
+                     to values
+    onnx_layers.py   layers and activations as operators
     onnx_graph.py    Graph: constants and operators of a graph
     onnx_members.py  the dense networks of an ensemble as batched products
     onnx_sureness.py the ends of intervals of values, or sets of classes, of a level

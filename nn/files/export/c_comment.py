@@ -13,7 +13,7 @@ from .columns import label_names, output_names, pixel_divisor, prediction_names
 
 
 class Comment:
-    """What a network is, what goes in and what comes out.
+    """The lines that say what a network is, what goes in and what comes out.
 
     columns: of its inputs. has: the parts of the file, by their names in model.c.
     size, stack: the bytes of its constants, and of the stack at most.
