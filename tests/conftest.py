@@ -43,6 +43,7 @@ from support.launches import Mpi, find_mpi  # noqa: E402
 from support.mixed_table import write_table  # noqa: E402
 from support.networks import require  # noqa: E402
 from support.streams import write_table_files  # noqa: E402
+from support.usual import mark_slow  # noqa: E402
 
 from nn.backends import TRAITS  # noqa: E402
 from nn.backends.cuda import device  # noqa: E402
@@ -84,6 +85,7 @@ def pytest_collection_modifyitems(config, items) -> None:
             config.hook.pytest_deselected(items=of_gpu)
             for item in of_gpu:
                 items.remove(item)
+    mark_slow(items)
     if "PYTEST_XDIST_WORKER" in os.environ:
         skip = pytest.mark.skip(reason="time is measured alone: pytest -m timing")
         for item in items:

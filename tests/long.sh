@@ -11,7 +11,7 @@ echo "== ten times the examples that hypothesis draws, the kills, signals, forks
 export NN_TEST_EFFORT=10
 python -m pytest -q -n 2 --dist worksteal --timeout 3000 -m hypothesis
 python -m pytest -q -n 2 --timeout 3000 -m "" -k "killed or moment" tests/files/test_checkpoint.py tests/utils/test_signals.py
-python -m pytest -q --timeout 3000 -k "threads_predict or threads_test or forked" tests/backends/test_threads.py
+python -m pytest -q --timeout 3000 -m "" -k "threads_predict or threads_test or forked" tests/backends/test_threads.py
 unset NN_TEST_EFFORT
 
 echo "== the tests of the C core under the sanitizers, with every instruction set that this processor has"
@@ -31,5 +31,5 @@ echo "== the wheel"
 bash tests/wheel.sh
 
 echo "== the tests of the GPU, where there is one"
-python -m pytest -q tests/gpu
-python -m pytest -q tests/nn/test_layers.py tests/train/test_weights.py -k "cuda or cudnn"
+python -m pytest -q -m "not long" tests/gpu
+python -m pytest -q -m "not long" tests/nn/test_layers.py tests/train/test_weights.py -k "cuda or cudnn"

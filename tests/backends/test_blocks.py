@@ -109,6 +109,7 @@ def test_layers_at_the_limits_of_blocks_are_those_of_numpy(spec, dtype):
 # ---- batches: rows that are gathered, micro-batches, weights
 
 
+@pytest.mark.usual(32)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("spec", ["5,4:tanh,2", "mixed,4:tanh,2"])
 @pytest.mark.parametrize("rows", around(32, 64, 128, 256))

@@ -151,6 +151,7 @@ def trained_in_numpy(
     return parameters, losses
 
 
+@pytest.mark.usual(48)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     "optimizer, momentum, decay",

@@ -218,6 +218,7 @@ def test_calls_of_several_runners_are_in_the_order_of_time(emulated):
     assert [one.room for one in runners] == [3, 3]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "loss",
     [
@@ -379,6 +380,7 @@ def test_the_emulation_notices_a_barrier_that_is_missing(emulated, monkeypatch):
     assert not np.array_equal(broken[0][0], expected[0][0])
 
 
+@pytest.mark.slow
 def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_each_alone(
     emulated, monkeypatch
 ):
@@ -394,6 +396,7 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_each_alone
     members.check_forward(pack, jobs)
 
 
+@pytest.mark.slow
 def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
     emulated,
 ):
@@ -494,6 +497,7 @@ def test_networks_on_several_gpus_have_the_bits_of_one(least, how, emulated, tmp
     assert len(used) >= least
 
 
+@pytest.mark.slow
 def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
     emulated, monkeypatch
 ):
@@ -516,6 +520,7 @@ def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
     assert nn.train(net, ds, epochs=2, networks=4)["networks"] == 4
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(("augment", "raw"), [("shift", False), ("both", True)])
 def test_images_are_moved_as_on_the_processor(augment, raw, emulated):
     rng = np.random.default_rng(0)

@@ -79,6 +79,7 @@ def threads_for(rows, spec, counts, **options):
     return [net.engine.threads_for(rows) for net in nets]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     if not extension("omp")[1].nn_has_openmp():
@@ -92,6 +93,7 @@ def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     with_the_same_bits(WIDE, ds, counts, dtype=dtype, **how)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("rows", [5300, 4150])
 @pytest.mark.parametrize(
     "spec", ["30,60:sigmoid,10:sigmoid,1", "50,50,dropout0.3,20,1", "20,300,200,1"]
@@ -140,6 +142,7 @@ def test_large_products_have_the_same_bits_for_any_thread_count(
     assert relative_distance(end, expected) < 1e-5
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
     ("spec", "shape", "outputs", "used"),
@@ -225,6 +228,7 @@ def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
     )
 
 
+@pytest.mark.usual(4)
 @pytest.mark.parametrize("spec", [*SMALL, WIDE])
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
@@ -247,6 +251,7 @@ def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
     assert max(np.median(distances, axis=0)) < tolerance
 
 
+@pytest.mark.usual(6)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
     "spec",
@@ -277,6 +282,7 @@ def test_three_epochs_of_float64_end_where_seq_ends(spec, optimizer):
     )
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("spec", ["30,60,10,1", "12,9:tanh,1"])
 def test_three_epochs_of_float32_end_where_seq_ends(spec, optimizer):
@@ -375,6 +381,7 @@ def test_a_seed_gives_one_model_file_which_predicts_alike_on_both_backends(
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize(
     "spec",
     [
@@ -500,10 +507,14 @@ CLAIMS = {  # tests above that the lesser instruction sets must pass, in one pro
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "isa", ["avx512", pytest.param("avx2", marks=pytest.mark.long), "baseline"]
+    "isa",  # .ci/run has the others
+    [
+        "avx512",
+        *(pytest.param(isa, marks=pytest.mark.long) for isa in ("avx2", "baseline")),
+    ],
 )
-# .ci/run has these
 @pytest.mark.parametrize(
     "claims", ["products", pytest.param("networks", marks=pytest.mark.long)]
 )
@@ -522,6 +533,8 @@ def test_lesser_instruction_sets_are_right_too(claims, isa):
         "-q",
         "-p",
         "no:cacheprovider",
+        "-m",
+        "not long",
         "-k",
         f"not ({FOR_THE_MATRIX_UNIT})",
     ]

@@ -53,6 +53,7 @@ def in_original_order(parameters: dict) -> np.ndarray:
     )
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize(
     "name", ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"]
 )

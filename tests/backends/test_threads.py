@@ -48,6 +48,7 @@ def test_threads_predict_with_one_network_as_one_thread_does(layers, processor):
     check(net.predict, rows_for(net, most=400 if processor == "omp" else 60))
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "vary", [None, "hidden=20|30-10", "hidden=20|30-10,learning_rate=0.001..0.1"]
 )
@@ -65,6 +66,7 @@ def test_threads_predict_and_test_with_a_network_of_several_as_one_thread_does(v
     check(lambda number: nn.test(nets[number % 2], ds), range(THREADS))
 
 
+@pytest.mark.slow
 def test_threads_predict_with_an_estimator_as_one_thread_does():
     pytest.importorskip("sklearn")
     ds = two_classes(300)
@@ -92,6 +94,7 @@ def test_threads_that_need_the_engine_first_share_one(monkeypatch):
     assert len(made) == 2  # of each network
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "settings", [{}, {"validation": 0.2, "patience": 2, "learning_rate": 0.05}]
 )

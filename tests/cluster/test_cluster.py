@@ -152,6 +152,7 @@ time.sleep(0.7 * (rank_group.rank == 0))  # ranks that end well before it are no
     assert done.stderr == ""
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "victim, doing",
     [(0, f"{BUSY} if rank_group.rank == 0 else {WAITING}"), (1, BUSY)],

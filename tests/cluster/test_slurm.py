@@ -24,6 +24,7 @@ from nn.data.records import network_bytes
 from nn.layers import parse
 from nn.study import sweep
 
+pytestmark = pytest.mark.slow  # they mostly wait for SLURM
 TESTS = Path(__file__).parents[1]
 BATCH_SCRIPTS = sorted((REPOSITORY / "slurm").glob("*.sbatch"))
 SCRIPTS = [*BATCH_SCRIPTS, *sorted(TESTS.glob("*.sh"))]

@@ -3,10 +3,10 @@ the model did not know."""
 
 import numpy as np
 import pytest
-from nn.train.crossed import thresholds_by_others
 from support.command_line import run, succeed, write_three_classes
 
 import nn
+from nn.core.crossed import thresholds_by_others
 from nn.core.thresholds import best_threshold
 
 

@@ -43,6 +43,7 @@ def stranger(data, **changes) -> nn.Network:
     return net
 
 
+@pytest.mark.usual(7)
 @pytest.mark.parametrize("name", FILES)
 def test_settings_of_a_model_choose_no_file(folder, name):
     write_two_classes(folder / "two.csv")
@@ -128,6 +129,7 @@ def paths(server) -> list[str]:
     ]
 
 
+@pytest.mark.usual(8)
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(
     "command",

@@ -423,6 +423,7 @@ def test_parquet_names_the_package_that_is_missing(model, folder, monkeypatch):
     )
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("name", ["p.csv", "p.jsonl", "p.csv.gz", "p.parquet"])
 def test_an_output_without_room_leaves_the_old_file(folder, name):
     write_numbers(folder / "t.csv", rows=3000)

@@ -95,6 +95,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
 RATES = ("precision", "recall", "f1", "accuracy")
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
 def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
@@ -273,6 +274,7 @@ def errors_of_a_series(draws, rows):
     return errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "errors_of, sampling_of, least",
     [
@@ -381,6 +383,7 @@ def test_the_rows_of_the_credit_card_test_take_less_than_a_second():
     assert time.perf_counter() - began < 1
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "write", [write_two_classes, write_three_classes, write_numbers]
 )

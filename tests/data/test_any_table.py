@@ -519,6 +519,7 @@ def joined_table(kind: str) -> tuple[str, list[str]]:
     return "size,colour,count,goal", rows
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("kind", ["mixed", "numbers", "words"])
 @pytest.mark.parametrize("places", [(3,), (0, 1, 40), (20, 21, 59)])
 def test_a_header_that_comes_again_among_the_rows_is_left_out_in_every_format(
@@ -754,6 +755,7 @@ def test_text_that_is_no_utf_8_is_windows_1252_in_training_new_rows_and_all_form
     assert "10 €" in tables.pop().decode()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "locale",
     [

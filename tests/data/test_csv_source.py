@@ -244,6 +244,7 @@ def test_all_numbers_are_double_where_float32_would_blur_one_column_of_all_rows(
     np.testing.assert_array_equal(values, decimals)
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("size", [1, 7, 100, None])
 def test_words_grow_from_block_to_block(write, size):
     """Thousands of words, long ones among them, in whatever blocks, as a dictionary of
@@ -403,6 +404,7 @@ def test_blanks_between_fields_are_one_separator_however_many(
         assert fields(columns[place]) == expected
 
 
+@pytest.mark.slow
 def test_real_tables_read_as_the_csv_module_reads_them(shared):
     for path in (shared / "tables").glob("*.csv.gz"):
         source = CsvSource([str(path)], str(path))

@@ -29,6 +29,7 @@ def values() -> np.ndarray:
     return np.loadtxt(DATASETS / "CC.csv", delimiter=",", skiprows=1, quotechar='"')
 
 
+@pytest.mark.slow
 def test_make_cc_writes_the_committed_bytes_and_another_table_for_another_seed(
     tmp_path,
 ):

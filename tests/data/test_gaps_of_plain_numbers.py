@@ -104,6 +104,7 @@ def test_nulls_of_other_formats_are_gaps_too(folder, suffix):
     assert TOLD in message
 
 
+@pytest.mark.usual(2)
 def test_other_modes_give_the_figures_of_the_medians(model):
     saved(with_medians(numbers()), "full.csv")
     saved(with_gaps(numbers(), ""), "gaps.csv")
@@ -221,6 +222,7 @@ def test_a_validation_file_with_gaps_judges_by_the_medians(folder):
     assert text == (folder / "gaps-losses.csv").read_text()
 
 
+@pytest.mark.usual(2)
 def test_exports_take_nan_for_the_median(model, folder):
     gaps = as_array(with_gaps(numbers(), np.nan))
     expected = model.predict_proba(as_array(with_medians(numbers())))

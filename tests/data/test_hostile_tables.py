@@ -262,6 +262,7 @@ def packed_csv(path, rows):
     return str(path)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "make, size, times", [(wide_csv, 2000, 10), (packed_csv, 50_000, 8)]
 )
@@ -406,6 +407,7 @@ def packed_arrays(path, rows):
     return str(path.with_suffix(".npz"))
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("write", [packed_csv, packed_images, packed_arrays])
 def test_a_packed_file_that_does_not_fit_the_memory_is_mapped_or_ends_with_a_line(
     tmp_path, monkeypatch, write

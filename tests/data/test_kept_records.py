@@ -133,6 +133,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damage):
     peace = trained().vector
@@ -279,6 +280,7 @@ def test_records_in_memory_and_rows_of_a_data_set_have_no_file(folder, request):
     assert stopped(rows) == []
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_with_its_records(folder):
     succeed(*TRAIN, "--epochs", 300, "--model", "peace.bin", "--checkpoint", "peace.ck")
     flags = [*TRAIN, "--epochs", "300", "--resume", "auto"]

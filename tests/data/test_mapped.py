@@ -207,6 +207,7 @@ WAYS = {
 }
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_training_on_mapped_rows_has_the_same_bytes(folder, way, request):
     given = ["--dataset", "all.csv", "--epochs", 2, *WAYS[way]]
@@ -232,6 +233,7 @@ def test_mixed_rows_in_files_train_to_the_same_bytes(folder, form, request):
     )
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("column", ["Class", "number"])
 def test_figures_and_predictions_are_the_same_under_a_limit(folder, column, mapped):
     (folder / "few.csv").write_text(as_csv(numbered_table(3000)))
@@ -325,6 +327,7 @@ def test_members_are_the_networks_alone_by_blocks_too(folder, by_blocks, backend
         )
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "column, layers", [("Class", "4,8,1"), ("b", "4,8,1"), ("b,d", "3,8,2")]
 )
@@ -522,6 +525,7 @@ def test_memory_stays_within_the_limit_of_an_array_too(large_npy, folder):
     )
 
 
+@pytest.mark.slow
 @TELLING
 def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder):
     """Columns of one value are read as float64 first: that is mapped, too."""
@@ -584,6 +588,7 @@ def several(tmp_path):
     ]
 
 
+@pytest.mark.slow
 @TELLING
 def test_several_networks_stay_within_the_limit(several, tmp_path):
     """Their parameters, moments and best states, the copies of them that a checkpoint
@@ -596,6 +601,7 @@ def test_several_networks_stay_within_the_limit(several, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_too_many_networks_for_the_limit_are_refused_with_what_is_enough(several):
     err = alone(*several, "--memory", "220M", code=2)
     match = re.search(

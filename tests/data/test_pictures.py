@@ -828,6 +828,7 @@ def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(
         assert words in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(np.uint8, marks=pytest.mark.long), np.uint16]
 )

@@ -113,6 +113,7 @@ def doors(rows, folder) -> dict:
     }
 
 
+@pytest.mark.usual(2)
 def test_a_row_alone_is_predicted_as_among_others_in_every_door(table, folder):
     net = nn.Model.load("m.bin").network
     expected = net.predict(load_for(net, "old.csv").x)

@@ -414,6 +414,7 @@ def test_a_date_among_the_inputs_and_no_time_is_told_in_one_line(flags, count, f
         )
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
 def test_intervals_of_folds_draw_all_copies_of_a_row_at_once(task):
     """Each row is there three times: its interval is wider by the root of three than if

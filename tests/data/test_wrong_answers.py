@@ -374,6 +374,7 @@ def layout(request, folder) -> str:
     return request.param
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize(
     "flags", [(), ("--folds", 3, "--holdout", 0), ("--networks", 2)]
 )

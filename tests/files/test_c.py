@@ -123,6 +123,7 @@ def test_a_weight_takes_5_characters_unless_a_row_is_longer_than_a_literal(
     assert is_short == (width == 100)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "flags, tolerance",
     [
@@ -201,6 +202,7 @@ def test_times_of_one_morning(folder):
     check_program(folder, folder / "old.csv", backend="seq")
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "name, target, flags",
     [
@@ -363,6 +365,7 @@ def everything(tables, folder) -> Path:
     return new
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("name", c_models.COMPILERS)
 def test_every_compiler_takes_it_without_warning_and_other_processors_give_the_same(
     name, tables, folder

@@ -72,6 +72,7 @@ def test_the_guides_program_prints_what_predict_writes(goal, flags, folder):
     c_models.check_agreement(results, expected, c_models.SINGLE)
 
 
+@pytest.mark.slow
 def test_the_guides_program_refuses_hostile_rows(folder):
     rows = ["a,b,goal"]
     for k in range(60):

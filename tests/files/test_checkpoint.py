@@ -36,6 +36,7 @@ def folder(folder):
     return write_data(folder)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "dataset, layers, epochs, backend",
     [
@@ -91,6 +92,7 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(
     assert data == (folder / "peace.bin").read_bytes()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "kind, backend, rows",
     [
@@ -174,6 +176,7 @@ def test_a_signal_while_the_data_is_read_loses_nothing(
     assert not (folder / "m.bin").exists()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "first, second, saving",
     [

@@ -50,6 +50,7 @@ def model(request):
     return nn.fit(known, target, **settings), table(150, seed=1)[["a", "b"]]
 
 
+@pytest.mark.usual(2)
 def test_a_c_file_has_those_of_all_levels(model, folder):
     model, rows = model
     net = model.network
@@ -74,6 +75,7 @@ def test_a_c_file_has_those_of_all_levels(model, folder):
             assert found.tolist() == sets[row].astype(int).tolist()
 
 
+@pytest.mark.usual(2)
 def test_a_c_file_refuses_what_it_does_not_know(model, folder):
     model, _ = model
     net = model.network

@@ -119,6 +119,7 @@ def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
     ).all()
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("flags", [[], ["--folds", "2", "--dtype", "float64"]], ids=str)
 @pytest.mark.parametrize("target", ["number", "two", "three"])
 def test_means_of_the_targets_of_words(target, flags, folder):
@@ -235,6 +236,7 @@ def codes_of(library: Library, column: int, words) -> list[int]:
     return [library.code(column, str(word)) for word in words]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("gaps", [0.0, 0.1])
 @pytest.mark.parametrize(
     "target, flags",
@@ -587,6 +589,7 @@ def default_model(folder, task: str):
     return nn.Model.load(folder / "m.bin").network
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("task", ["number", "three"])
 def test_a_default_model_is_a_small_graph_with_readable_names(task, folder):
     net = default_model(folder, task)

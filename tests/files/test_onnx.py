@@ -20,6 +20,7 @@ from nn.layers import InputColumn
 OF_FLOAT64 = ["7,5", "33,17:tanh,4", *EVERY_ACTIVATION]
 
 
+@pytest.mark.usual(53)
 @pytest.mark.parametrize(
     "dtype, spec",
     [

@@ -55,6 +55,7 @@ def test_findings_stay_mended(name, tmp_path, monkeypatch):
     assert result.findings == []
 
 
+@pytest.mark.usual(8)
 @pytest.mark.parametrize("name", TARGETS)
 def test_seeds_are_read(name, tmp_path):
     """So that changed ones come far."""

@@ -3,6 +3,9 @@ itself."""
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+
+from support.usual import mark_slow
 
 import nn
 
@@ -53,3 +56,30 @@ def test_no_test_file_imports_another():
         for path in TESTS.rglob("test_*.py")
         if imports.search(path.read_text())
     ]
+
+
+class Case:
+    """A case of a test as pytest has it."""
+
+    def __init__(self, nodeid: str, *usual: int):
+        self.nodeid = nodeid
+        self.usual = usual
+        self.is_slow = False
+
+    def get_closest_marker(self, name: str):
+        if name == "usual" and self.usual:
+            return SimpleNamespace(args=self.usual)
+        return None
+
+    def add_marker(self, name: str) -> None:
+        self.is_slow = name == "slow"
+
+
+def test_so_many_cases_of_a_test_are_usual_as_its_marker_says():
+    cases = [Case(f"a.py::many[{number}]", 3) for number in range(7)]
+    few = [Case(f"a.py::few[{number}]", 3) for number in range(2)]
+    others = [Case(f"a.py::others[{number}]") for number in range(4)]
+    mark_slow([*cases, *few, *others])
+    usual = [number for number, case in enumerate(cases) if not case.is_slow]
+    assert usual == [0, 2, 4]
+    assert not any(case.is_slow for case in [*few, *others])

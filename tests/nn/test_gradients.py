@@ -139,6 +139,7 @@ def check_by_differences(net, rows=2):
     assert relative_distance(dx, expected) < 1e-6
 
 
+@pytest.mark.usual(23)
 @pytest.mark.parametrize("spec", CASES)
 def test_gradients_agree_with_central_differences(spec, processor):
     check_by_differences(network(spec, processor))

@@ -39,6 +39,7 @@ def test_every_layer_kind_activation_and_loss_agrees_with_numpy(name, dtype, bac
         check_against_numpy(net, rows=6, seed=3, step=1)
 
 
+@pytest.mark.usual(9)
 @pytest.mark.parametrize("spec", STACKS)
 def test_omp_in_float32_agrees_with_seq_in_float32(spec):
     """Median of 20 batches, as single ones may turn on a relu's or a maximum's

@@ -209,6 +209,7 @@ def test_the_page_of_two_models_says_which_is_better(folder):
     )
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "flags",
     ["--networks 1 --epochs 3 --validation 0.2 --seed 3 --drop a", "--effort quick"],

@@ -66,6 +66,7 @@ def model_of(task: str):
     return net, ds
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("task", ["binary", "several", "regression"])
 def test_no_table_of_a_model_is_wider_than_its_column(task, screen):

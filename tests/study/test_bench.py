@@ -125,6 +125,7 @@ def test_the_timed_loop_steps_along_the_true_gradient(name):
     )
 
 
+@pytest.mark.usual(8)
 @pytest.mark.parametrize(
     "case", [*TRAINING, *map(width_case, WIDTHS)], ids=lambda case: case.name
 )
@@ -165,6 +166,7 @@ def test_truth_of_a_product_is_numpys_and_sides_of_several_networks_compute_it()
     assert error(gradients, truth(SMALL[-1])) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_build_against_itself_takes_the_same_time_and_is_a_checkout_with_the_case(
     tmp_path, monkeypatch
 ):

@@ -364,6 +364,7 @@ def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
     assert "--horizon" in failed.stderr
 
 
+@pytest.mark.slow
 def test_the_script_makes_indices_changes_and_lags_of_a_measured_series(
     tmp_path, datasets
 ):

@@ -168,6 +168,7 @@ def test_a_page_of_a_study_has_its_devices_and_says_which_are_not_here(made):
     assert page["sections"]["Measured on"]
 
 
+@pytest.mark.slow
 def test_a_column_that_was_not_run_says_so(made):
     succeed("study", "made", "-o", "r.csv", "-q")
     with open("r.csv") as file:
@@ -180,6 +181,7 @@ def test_a_column_that_was_not_run_says_so(made):
     assert table.headers[1:3] == ["seq (not run)", "omp, 1 thread"]
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_and_tells_json(made):
     one = succeed("study", "made", "--json", "-q").json
     assert list(one) == ["study", "results", "rows", "left_out", "figures"]
@@ -192,6 +194,7 @@ def test_a_study_goes_on_and_tells_json(made):
     assert succeed("study", "made", "--json", "-q").json == one
 
 
+@pytest.mark.slow
 def test_a_study_says_how_long_it_takes_and_names_its_sister(made):
     err = succeed("study", "made", "-o", "r.csv").err
     assert "4 of 8 networks, up to about 12 s; nn study made-small takes" in err

@@ -287,6 +287,7 @@ def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
     assert results.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
     plan = write_plan(folder, SMALL)
     (folder / "found").mkdir()
@@ -320,6 +321,7 @@ def test_a_process_that_is_killed_leaves_a_line(folder, monkeypatch):
     assert row["parameters"] == 261
 
 
+@pytest.mark.slow
 def test_a_sweep_can_be_stopped_and_keeps_what_it_has(folder):
     plan = write_plan(
         folder, {**SMALL, "layers": ["50,5,1", "50,800,800,1"], "epochs": [2, 100_000]}
@@ -438,6 +440,7 @@ def test_sweeps_into_one_file_share_the_entries(folder):
     assert names == [plan, "r.csv"]
 
 
+@pytest.mark.slow
 def test_single_entries_are_not_run_twice_either(folder):
     plan = write_plan(folder, SLOW)
     processes = [start_sweep(f"{plan}:1", "-o", "r.csv", "-q") for _ in range(3)]
@@ -471,6 +474,7 @@ def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_d
     assert entries_of("r.csv") == sorted([claimed, second])
 
 
+@pytest.mark.slow
 def test_the_claim_of_a_killed_sweep_ends_with_it_and_its_entry(folder):
     """Its entry runs in a process of its own, which goes on and keeps the claim."""
     plan = write_plan(folder, {**SMALL, "layers": "50,5,1", "epochs": 500})

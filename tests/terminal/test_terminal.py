@@ -94,6 +94,7 @@ def test_a_log_that_nobody_reads_does_not_end_the_training(two):
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
 
 
+@pytest.mark.slow
 def test_closed_output_streams_do_not_matter_to_a_training_that_writes_its_model(two):
     command = f"{sys.executable} -m nn --train --dataset two.csv --model m.bin >&- 2>&-"
     assert subprocess.run(command, shell=True, env=environment()).returncode == 0
@@ -219,6 +220,7 @@ def test_a_terminal_gets_a_bar_with_loss_speed_and_time_left(two):
     assert not re.search(r"^epoch +1/200  loss", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_no_color_is_respected(trained):
     cases = (
         ["--test", "--model", trained],

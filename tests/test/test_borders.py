@@ -46,6 +46,7 @@ def network_with_threshold_of(
     return net, scores
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("place", [0, 1, 17, ROWS - 1])
 def test_a_score_that_equals_the_threshold_is_of_class_1_everywhere(
     folder, rows, dtype, place

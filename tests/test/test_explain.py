@@ -157,6 +157,7 @@ def test_permutations_come_near_all_coalitions_and_are_exact_for_columns_in_pair
     assert 0 < off < 3 * drawn.error < 0.1
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     ("classes", "exact"), [(2, True), (3, True), (2, False), (3, False)]
 )
@@ -391,6 +392,7 @@ def linear_network(weights) -> package.Network:
     return net
 
 
+@pytest.mark.slow
 def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0():
     """A network that adds 2 a + b + 0.3 c and, of five columns of noise, 0.05 each. A
     column of variance 1, of weight w in the network and t in the target, raises the mse
@@ -433,6 +435,7 @@ def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0(
     assert (above[:2] == draws).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "metric_name",
     [
@@ -701,6 +704,7 @@ def test_a_short_computation_tells_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("more", [(), ("--output", "c.csv"), ("--report", "r.html")])
 def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
     more, tmp_path, monkeypatch

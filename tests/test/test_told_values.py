@@ -219,6 +219,7 @@ def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_m
     assert rows == [0, 1]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "counts, told, knowing",
     [
@@ -339,6 +340,7 @@ def importance_by_loop(score, ds, columns: dict, repeats: int, seed: int) -> dic
     return {name: np.mean(each) for name, each in lost.items()}
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric_name", ["roc_auc", "log_loss", "f1"])
 def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(

@@ -124,6 +124,7 @@ def test_the_training_file_is_known_by_its_digest(here):
     assert succeed("explain", "held.bin", "--json").json["trained_rows"] == 0
 
 
+@pytest.mark.usual(1)
 def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     alone = succeed("test", "folds.bin", "--json").json
     given = succeed("test", "folds.bin", "t.csv", "--json")
@@ -158,6 +159,7 @@ def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     assert "out_of_fold" not in part
 
 
+@pytest.mark.usual(1)
 def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
     rng = np.random.default_rng(7)
     indices = np.arange(ROWS)
@@ -191,6 +193,7 @@ def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
     assert "trained on" not in result.err
 
 
+@pytest.mark.usual(1)
 def test_the_same_rows_have_the_same_hashes_through_every_door(here):
     pandas = pytest.importorskip("pandas")
     rows = some(here, range(0, 400, 2))

@@ -179,6 +179,7 @@ def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(fo
         assert refused.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_choice_that_is_stopped_again_and_again_ends_at_the_same_bytes(
     tmp_path, short
 ):

@@ -96,6 +96,7 @@ def baseline_of(task, ds, fold, net):
     return loss_of(task, ds, fold, net, constant)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("task", LAYERS)
 def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alone(
     task,

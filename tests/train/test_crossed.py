@@ -345,6 +345,7 @@ def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
     )
 
 
+@pytest.mark.slow
 def test_coins_are_seldom_learned_and_a_weak_signal_is():
     learned = {"coin": [], "signal": []}
     for seed, (kind, told) in itertools.product(range(6), learned.items()):

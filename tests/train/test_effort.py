@@ -71,6 +71,7 @@ def standard(table, tmp_path_factory):
     return *trained(table, folder, "--threads", "1"), folder / "m.bin"
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "flags, fits",
     [("--threads 2", True), ("--memory 1G", True), ("--memory 80M", False)],
@@ -361,6 +362,7 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
     assert report["roc_auc"] == standard[0]["out_of_fold"]["roc_auc"]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "ones, rare", [(19, False), (20, True), (40, True), (41, False)]
 )
@@ -563,6 +565,7 @@ def test_all_candidates_save_before_one_is_left_out(rows, count):
     assert len(candidates) == count
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "effort, other", [("quick", "standard"), ("standard", "quick")]
 )

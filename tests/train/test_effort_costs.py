@@ -72,6 +72,7 @@ def test_an_effort_costs_no_more_than_the_next_higher_one(rows, columns, kind):
         assert lower[1] <= higher[1]
 
 
+@pytest.mark.slow
 def test_a_wide_table_of_few_rows_is_quick():
     rng = np.random.default_rng(0)
     x = rng.random((100, 3500), np.float32)
@@ -87,6 +88,7 @@ WIDEST_SHAPES = [
 ]
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("rows, columns", [*WIDE_SHAPES, *WIDEST_SHAPES])
 def test_the_least_effort_keeps_to_its_budget_in_wide_tables(rows, columns):
     rng = np.random.default_rng(0)

@@ -101,6 +101,7 @@ def column(name, model, data) -> np.ndarray:
     return np.array([row[name] for row in predictions(model, data)], np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_checks_of_scikit_learn_pass(name):
     estimator = getattr(nn, name)(effort="quick", epochs=40)
@@ -114,6 +115,7 @@ def test_the_checks_of_scikit_learn_pass(name):
     assert check_names <= set(BATCHES_DIFFER)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "settings, flags, rows",
     [

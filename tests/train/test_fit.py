@@ -32,6 +32,7 @@ SAME = [  # data, settings of nn.fit, and layers of the command where they are o
 ]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("data, settings, layers", SAME)
 def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(
     csv, data, settings, layers
@@ -175,6 +176,7 @@ RARE = {  # what is rare or small about a table: its features and targets
 }
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "what",
     [

@@ -61,6 +61,7 @@ WAYS = [  # the last one for classes
 ]
 
 
+@pytest.mark.usual(6)
 @pytest.mark.parametrize(
     ("task", "flags"),
     [(t, way) for t in LAYERS for way in WAYS[: 3 - (t == "regression")]],
@@ -425,6 +426,7 @@ def test_a_summary_leaves_out_what_is_undefined_and_it_is_told_once(caplog):
     ]
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "write", [write_two_classes, write_three_classes, write_numbers]
 )

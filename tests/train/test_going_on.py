@@ -152,6 +152,7 @@ def _saved(model) -> str:
     return "m.bin"
 
 
+@pytest.mark.slow
 def test_a_training_that_goes_on_is_killed_and_resumed_to_the_same_bytes(here):
     for model in ("one", "three"):
         given = ["--train", "--dataset", "two.csv", "--init", f"{model}.bin"]

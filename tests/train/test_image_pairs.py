@@ -156,6 +156,7 @@ def test_an_image_alone_is_the_image_among_others_also_of_a_file(trained, tmp_pa
             assert np.array_equal(predictions[0], together[row])
 
 
+@pytest.mark.usual(4)
 def test_figures_are_by_hand_and_lie_in_their_intervals(trained):
     net = trained.net
     new = trained.new
@@ -207,6 +208,7 @@ def test_images_out_of_fold_have_what_the_training_told(trained):
             assert fold[name] == member[name], name
 
 
+@pytest.mark.usual(3)
 def test_a_comparison_tells_the_figures_of_each_model(trained):
     other = network_of(trained.case, trained.ds)
     nn.train(other, trained.ds, epochs=1, holdout=0.0)

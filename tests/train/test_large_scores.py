@@ -69,6 +69,7 @@ def of_training(result):
     return {name: value for name, value in figures.items() if name != "intervals"}
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("task", TASKS)
 def test_scores_are_float32_and_training_and_test_agree_to_the_digit(
@@ -87,6 +88,7 @@ def test_scores_are_float32_and_training_and_test_agree_to_the_digit(
         assert (tables / "n.bin").read_bytes() == (tables / "m.bin").read_bytes()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "task, kind",
     [
@@ -164,6 +166,7 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     assert (tables / "again.bin").read_bytes() == (tables / "m.bin").read_bytes()
 
 
+@pytest.mark.usual(4)
 @pytest.mark.parametrize(
     "name, value",
     [

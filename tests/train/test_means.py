@@ -222,6 +222,7 @@ def trained(folder, name: str, *flags) -> bytes:
     return (folder / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_choice_uses_them_and_its_flags_train_the_same(csv):
     figures = succeed(
         "--train", "--dataset", "a.csv", "--model", "m.bin", "--json", "--threads", 1
@@ -246,6 +247,7 @@ def test_layers_alone_have_none(csv):
     assert b"target_means" not in trained(csv, "m.bin", *ONE[1:], "--epochs", 2)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "more", [{"folds": 3}, {"networks": 2, "validation": 0.2, "refit": True}], ids=str
 )

@@ -377,6 +377,7 @@ def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes)
     check_goes_on(mpich, folder, sizes[1], command, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mpi, command",
     [

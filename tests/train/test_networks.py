@@ -86,6 +86,7 @@ def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
     return net, result
 
 
+@pytest.mark.usual(12)
 @pytest.mark.parametrize(
     "setting, task", [(s, t) for s in SETTINGS for t in LAYERS if (s, t) not in NOT_OF]
 )
@@ -107,6 +108,7 @@ def test_each_member_is_the_network_alone(setting, task, backend, monkeypatch):
         assert len({len(member.history["loss"]) for member in net.members}) > 1
 
 
+@pytest.mark.usual(4)
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize(
     "flags",

@@ -383,6 +383,7 @@ def test_python_trains_the_model_of_the_command(trained):
     }
 
 
+@pytest.mark.usual(12)
 def test_command_and_python_judge_new_rows_alike_and_figures_lie_in_their_intervals(
     trained,
 ):
@@ -397,6 +398,7 @@ def test_command_and_python_judge_new_rows_alike_and_figures_lie_in_their_interv
             assert ends[0] <= figures[name] <= ends[1], name
 
 
+@pytest.mark.usual(12)
 def test_the_printed_figures_are_those_of_json(trained):
     printed = succeed("test", "m.bin", "new.csv").out
     figures = trained.test()
@@ -414,6 +416,7 @@ def test_the_printed_figures_are_those_of_json(trained):
             assert line.split()[-1] == expected
 
 
+@pytest.mark.usual(12)
 def test_a_row_alone_is_the_row_among_others(trained):
     together = list(csv.reader(io.StringIO(succeed("predict", "m.bin", "new.csv").out)))
     head, *rows = Path("new.csv").read_text().splitlines()
@@ -426,6 +429,7 @@ def test_a_row_alone_is_the_row_among_others(trained):
         assert alone[1][1:] == expected
 
 
+@pytest.mark.usual(12)
 def test_a_row_of_weight_2_is_the_row_twice_in_every_figure(trained):
     net = trained.network
     ds = nn.load_for(net, "new.csv")
@@ -458,6 +462,7 @@ def test_onnx_and_c_predict_what_predict_does_labels_too(trained, tmp_path):
     c_models.check_program(folder, "new.csv", tolerance)
 
 
+@pytest.mark.usual(12)
 def test_base_and_contributions_add_up_to_the_prediction(trained):
     net = trained.network
     rows = nn.load_for(net, "new.csv", labelled=False).x
@@ -477,6 +482,7 @@ def test_base_and_contributions_add_up_to_the_prediction(trained):
     )
 
 
+@pytest.mark.usual(12)
 def test_a_comparison_tells_the_figures_of_each_model(trained):
     usual = {
         name: value
@@ -511,6 +517,7 @@ def test_a_comparison_tells_the_figures_of_each_model(trained):
             ), name
 
 
+@pytest.mark.usual(12)
 def test_inputs_of_rows_that_are_held_out_change_no_bit_of_the_model(trained):
     if "effort" in trained.settings or trained.case["way"] == "folds":
         pytest.skip("no row is held out")

@@ -80,6 +80,7 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
     assert means["decided"] >= 0.905, means
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_digits_after_one_epoch(shared, tmp_path, seeds):
     """The study's network: NumPy reached 0.9101, Keras 0.9485."""

@@ -71,6 +71,7 @@ def by_status(result, status):
     return [trial for trial in result["trials"] if trial["status"] == status]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "task, name", [*BEST.items(), ("multiclass", "loss"), ("multiclass", "brier")]
 )

@@ -51,6 +51,7 @@ def of_layers(layers, drawn):
     return {**settings_of_network, "layers": layers_with(layers, drawn)}
 
 
+@pytest.mark.usual(8)
 @pytest.mark.parametrize("task", LAYERS)
 @pytest.mark.parametrize("vary", VARY)
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -64,6 +65,7 @@ def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend)
     assert result["parameters"] == expected
 
 
+@pytest.mark.usual(6)
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("task", LAYERS)
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def after_epoch(net, x, y, weights, how):
     return after.parameters, after.losses[0]
 
 
+@pytest.mark.usual(49)
 @pytest.mark.parametrize(("spec", "rows", "loss", "optimizer"), CASES)
 def test_a_weight_is_a_number_of_rows(spec, rows, loss, optimizer, backend):
     """For every loss, layer kind and optimiser, on every path: in one step with all

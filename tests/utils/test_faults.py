@@ -42,6 +42,7 @@ IN_CORE = [
 OF_SEQ_TOO = (IN_CORE[0], IN_CORE[4], IN_CORE[6])
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "command, backend",
     [
@@ -70,6 +71,7 @@ def test_memory_that_ends_anywhere_in_the_core_is_one_line(folder, backend, comm
         assert outcome.files["m.bin"] == old
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("mode", ["train", "predict", "export"])
 def test_memory_that_ends_anywhere_is_one_line_and_the_old_files_stay(folder, mode):
     prepare(folder, CASES[mode])
@@ -116,6 +118,7 @@ def write_data(name: str) -> str:
     return name
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("name", ["d.csv", "d.db", "d.npz", "d", *MORE_FORMATS])
 def test_a_file_that_cannot_be_read_any_further_is_named(folder, name):
     """Each read, and each seek, of each file fails once; a seek that was for speed
@@ -148,6 +151,7 @@ def test_a_file_that_cannot_be_read_any_further_is_named(folder, name):
     )
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("lasting", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize(
     "mode",
