@@ -244,7 +244,9 @@ def compare_command(flags) -> int:
     if flags.report:
         from ..pages import model_page, page
 
-        page.write(flags.report, model_page.page_of_comparison(result))
+        tested = model_page.Tested(nets[0], sides[0].ds)
+        sheet = model_page.page_of_comparison(result, tested, abouts[0])
+        page.write(flags.report, sheet)
     if flags.json:
         print_json(result)
     else:

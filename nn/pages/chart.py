@@ -43,7 +43,7 @@ MARKERS = (
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 CHART_STYLE = """svg{color-scheme:light dark;font:12px system-ui,sans-serif} svg text{fill:currentColor}
 svg .e{text-anchor:end} svg .m{text-anchor:middle} svg .h{font-weight:600;font-size:13px} svg .g{stroke:#8885;fill:none}
-svg .l{fill:none;stroke-width:1.8} svg .dots{stroke-width:4;stroke-linecap:round;stroke-opacity:.45}
+svg .l{fill:none;stroke-width:1.8} svg .dots{stroke-width:4;stroke-linecap:round;stroke-opacity:.6}
 svg .mark{stroke-width:10;stroke-linecap:round} svg .a{fill-opacity:.35;stroke-width:1}
 svg .r{stroke:#888;stroke-dasharray:3 3;fill:none}
 """ + "".join(

@@ -488,7 +488,8 @@ def _training(net: Network) -> list[Block]:
         tables.append(Table("layers", headers, lines, 2))
     tried = "what was tried; the loss is that of rows that a network did not know"
     tables.append(Table(tried, *candidates_of(net)))
-    tables.append(Table("groups of networks", *_grouped(*members_of(net))))
+    headers, lines = _grouped(*members_of(net))
+    tables.append(Table("groups of networks", headers, lines, len(headers), True))
     for table in tables:
         table.lines = table.lines[:MOST_PAGE_LINES]
     return [table for table in tables if table.lines]
@@ -639,9 +640,11 @@ def _left_out(net: Network) -> str:
     return joined_names(names)
 
 
-def page_of_comparison(result: dict) -> Page:
-    """Return the page of two models on the same rows. result: what `compared`
-    returns."""
+def page_of_comparison(
+    result: dict, tested: Tested | None = None, about="rows"
+) -> Page:
+    """Return the page of two models on the same rows. result: what `compared` returns;
+    tested: one of the models and the rows; about: what they are."""
     models = result["models"]
     names = [basename(model) for model in models]
     if names[0] == names[1]:
@@ -659,4 +662,9 @@ def page_of_comparison(result: dict) -> Page:
     headers = ["row", "true", *names]
     disagreement = Table("rows on which they differ most", headers, lines, 0)
     sections = {"Metrics": [metrics, disagreement]}
-    return Page(" and ".join(names), [f"{verdict}."], sections)
+    answers = [f"{verdict}."]
+    if tested is not None:
+        target = listed(tested.net.targets or ["the target"], 3)
+        rows = f"{result['rows']:,} {_of_file(tested, about)}"
+        answers.append(f"Both predict {target}; they were tested on {rows}.")
+    return Page(" and ".join(names), answers, sections)

@@ -10,6 +10,7 @@ import base64
 import html
 import json
 import os
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,7 @@ from .chart import Plot
 MADE_BY = f"nn {__version__}"
 CELL = 200  # characters of a cell
 MANY = 8  # columns of a heat map, from which on a phone it has colours only
+LONG = 11  # letters of a piece of a word, from which it may be broken anywhere
 PIXELS = 48  # the most of an image in either direction
 PAGE_STYLE = """
 :root { color-scheme: light dark; } @page { size: A4; margin: 14mm; }
@@ -40,14 +42,14 @@ h2 { font-size: 1.25rem; margin-top: 2.5rem; break-after: avoid; }
 .scroll { overflow-x: auto; } figure svg { width: 100%; max-width: 38rem; height: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #8884; text-align: right; }
-.word, th { overflow-wrap: anywhere; }
+.long { overflow-wrap: anywhere; } td.long { min-width: 5em; }
 th { border-bottom-color: #888; vertical-align: bottom; }
 .many th, .many td { padding: .25rem .3rem; }
-.word { text-align: left; } .bar { color: #2a7fc0; font-size: .75rem; }
+.word { text-align: left; } .bar { color: #2a7fc0; font-size: .75rem; white-space: nowrap; }
 td img { width: 6rem; image-rendering: pixelated; }
-@media (max-width: 30rem) { body { padding: 0 .7rem; } table { font-size: .8rem; }
-                            th, td { padding: .25rem .3rem; }
-                            .many th:not(.word), .many td:not(.word) { font-size: 0; padding: .6rem 0; } }
+@media (max-width: 30rem) { body { padding: 0 .7rem; } table { font-size: .75rem; } .bar { font-size: .4rem; }
+                            th, td { padding: .25rem .2rem; } th { font-size: .7rem; }
+                            .many th:not(.word), .many td:not(.word) { font-size: 0; padding: .6rem .28rem; } }
 @media print { :root { color-scheme: light; font-size: 10px; } body { margin: 0; max-width: none; }
                .columns { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; } }
 """
@@ -185,18 +187,39 @@ def _html_row(
 
 def _html_cell(tag: str, text: str, is_word: bool, shade: float) -> str:
     """Return a cell: a bar, a word, a number with its shade, or an image."""
-    look = ""
-    if text and {*text} <= BAR_CHARACTERS:
-        look = ' class="bar word"'
-    elif is_word:
-        look = ' class="word"'
-    if shade:
-        look += f' style="background:rgb(42 127 192/{shade:.2f})"'
     if isinstance(text, Image):
         inside = f'<img alt="" src="{text}">'
     else:
-        inside = html.escape(cut_line(text, CELL))
+        text = cut_line(text, CELL)
+        inside = html.escape(text)
+        if is_word or tag == "th":
+            inside = _with_breaks(inside)
+    looks = []
+    if text and {*text} <= BAR_CHARACTERS:
+        looks = ["bar", "word"]
+    elif is_word:
+        looks = ["word"]
+    if (is_word or tag == "th") and longest_piece(text) >= LONG:
+        looks.append("long")
+    look = f' class="{" ".join(looks)}"' if looks else ""
+    if shade:
+        look += f' style="background:rgb(42 127 192/{shade:.2f})"'
     return f"<{tag}{look}>{inside}</{tag}>"
+
+
+def longest_piece(text: str) -> int:
+    """Return the letters of the longest piece of a text, within which no line ends."""
+    return max(map(len, re.split(r"[\s_,/:-]", text)))
+
+
+def _with_breaks(text: str) -> str:
+    """Return a text of HTML whose long words may end a line behind an underscore, a
+    comma, a slash or a colon."""
+    words = text.split(" ")
+    for k, word in enumerate(words):
+        if len(word) >= LONG and "&" not in word:
+            words[k] = re.sub(r"(?<=\w)([_,/:])(?=\w)", r"\1<wbr>", word)
+    return " ".join(words)
 
 
 def image_of(image: np.ndarray) -> Image:

@@ -53,7 +53,7 @@ def candidates_of(net: Network) -> tuple[list[str], list[list[str]]]:
     for candidate in net.config.get("candidates", ()):
         loss = ""
         if candidate["loss"] is not None:
-            loss = f"{candidate['loss']:.4g}"
+            loss = figure_text(candidate["loss"])
         operations = figure_text(candidate["operations"], 2)
         lines.append([candidate["layers"], loss, operations, str(candidate["weight"])])
     return ["candidate", "loss", "multiply-adds", "weight"], lines

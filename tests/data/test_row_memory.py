@@ -171,6 +171,7 @@ def test_a_row_alone_has_the_record_of_the_row_among_others(dtype, row):
     assert alone.tobytes() == together[:1].tobytes()
 
 
+@pytest.mark.timing
 def test_a_row_through_16_networks_takes_a_millisecond():
     table = table_of(240)
     model = nn.fit(

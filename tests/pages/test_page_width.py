@@ -1,8 +1,8 @@
 """No table of a page is wider than its column, on a screen of 1,400 pixels and on a
 phone of 400: by the least width that a browser can give it.
 
-A browser breaks a cell of words anywhere, one of numbers between its words only; the
-widths of letters are those of system fonts, rounded up.
+A browser breaks words at their ends and some marks, long ones anywhere, and numbers
+between words only; the widths of letters are those of system fonts, rounded up.
 """
 
 import re
@@ -13,13 +13,16 @@ import pytest
 import nn
 from nn.pages import model_page, page
 from nn.pages.page import Table
+from nn.terminal.figures import BAR_CHARACTERS
 from nn.test.compare import Side, compared_sides
 
 ROOT = 16  # pixels of a rem
 LETTER = 0.6  # of the size of the font: a digit, or most letters
+LEAST_LETTERS = 5 / LETTER  # of a cell that is broken anywhere
+BARS = {1400: 0.75, 400: 0.4}  # the font of bars
 SCREENS = {  # width: (of a table beside another, of a wide one, font, padding of a cell)
     1400: ((72 - 2 - 2) / 2, 72 - 2, 0.9, 2 * 0.7),
-    400: (400 / ROOT - 1.4, 400 / ROOT - 1.4, 0.8, 2 * 0.3),
+    400: (400 / ROOT - 1.4, 400 / ROOT - 1.4, 0.75, 2 * 0.2),
 }
 
 
@@ -29,15 +32,25 @@ def least_width(table: Table, screen: int) -> float:
     is_many = len(table.shades) > page.MANY
     if is_many:
         padding = 2 * 0.3
+    if is_many and screen == 400:
+        padding = 2 * 0.28
     total = 0.0
     for k, column in enumerate(zip(*table.lines, strict=True)):
         is_word = k < table.words
         if is_many and screen == 400 and not is_word:
-            continue  # a colour alone
-        longest = 1
-        if not is_word:
+            total += padding  # a colour alone
+            continue
+        size = font
+        if is_word:
+            longest = max(map(page.longest_piece, column))
+            if longest >= page.LONG:
+                longest = LEAST_LETTERS
+        else:
             longest = max(len(word) for cell in column for word in cell.split() or [""])
-        total += longest * LETTER * font + padding
+        if {*"".join(column)} <= BAR_CHARACTERS:
+            size = BARS[screen]
+            longest = max(map(len, column))
+        total += longest * LETTER * size + padding
     return total
 
 

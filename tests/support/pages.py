@@ -109,7 +109,7 @@ class Page(html.parser.HTMLParser):
     """The elements of a page: every opened one must be closed, and ids must be
     unique."""
 
-    VOID = {"meta", "link", "br", "img", "hr"}
+    VOID = {"meta", "link", "br", "img", "hr", "wbr"}
 
     def __init__(self, text):
         super().__init__()
@@ -140,6 +140,8 @@ class Page(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, text):
+        if self.tags[-1:] == ["wbr"]:  # one text goes on
+            text = self.texts.pop() + text
         self.texts.append(text)
 
 
