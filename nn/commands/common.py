@@ -60,9 +60,8 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
-        ds = load_for(
-            net, flags.dataset, **given, labelled=labelled, memory=flags.memory
-        )
+        given |= {"memory": flags.memory, "tells_unseen": not flags.test}
+        ds = load_for(net, flags.dataset, **given, labelled=labelled)
         fold_scores = unseen_of(net, ds)
         if fold_scores is None:
             return ds, None, "rows", trained_on(net, ds)

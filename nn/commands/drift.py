@@ -27,6 +27,7 @@ def drift_command(flags) -> int:
         **given_values(flags, LAYOUT),
         labelled=False,
         memory=flags.memory,
+        tells_unseen=False,
     )
     drift = drift_of(net, ds, has_predictions=False)
     if flags.report:

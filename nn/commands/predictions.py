@@ -74,7 +74,9 @@ def _sure_columns(net, scores, level: float | None, exposures) -> list:
         sets = net.conformal.named(scores, level, class_names(net))
         return [[SET_SEPARATOR.join(names) for names in sets]]
     ends = [times(end, exposures) for end in net.conformal.interval(scores, level)]
-    return [*np.stack(ends, axis=2).reshape(len(scores), -1).T]
+    columns = np.stack(ends, axis=2).reshape(len(scores), -1).T
+    with np.errstate(over="ignore"):
+        return [*columns.astype(scores.dtype)]  # as many digits as predictions have
 
 
 def _predicted(

@@ -44,10 +44,14 @@ def test_command(flags) -> None:
     _check_trace(flags)
     net = load_network(flags)
 
+    from ..core.conformal import known_at
     from ..data.records import check_answers
-    from ..test import tested, warn_of_trained
+    from ..test import check_threshold, tested, warn_of_trained
     from ..watch.observe import InferenceObservers
 
+    check_threshold(net, flags.threshold)
+    if flags.level is not None:
+        known_at(net.conformal, flags.level)
     began = time.perf_counter()
     ds, out_of_fold, about, trained = unseen_rows(flags, net, flags.model)
     reading = (began, time.perf_counter())
@@ -137,11 +141,13 @@ def predict_command(flags) -> None:
         **given_values(flags, LAYOUT),
         labelled=False,
         memory=flags.memory,
+        tells_unseen=False,
     )
     if flags.id:
         ds.ids = kept_columns(flags.dataset, net.schema, flags.id)
     if flags.scaling:  # by the whole file's constants
         _fit_scaling(flags, net, ds)
+    table = _table_of(flags, net, ds)
     report_run(
         flags,
         net,
@@ -149,7 +155,6 @@ def predict_command(flags) -> None:
     )
     drift = drift_told(net, ds)
     observers = InferenceObservers(flags, net, (began, time.perf_counter()))
-    table = _table_of(flags, net, ds)
     facts = {"model": flags.model, "drift": drift and drift.to_dict()}
     if flags.json and is_printed:
         print_rows(facts, table, observers.finish)
@@ -217,7 +222,12 @@ def compare_command(flags) -> int:
     """Print the metrics of two models side by side, the interval of their difference,
     and which is better; with --check return the exit code that says it."""
     from ..nn import Network
-    from ..test.compare import RESERVED_KEYS, Side, compared_sides
+    from ..test.compare import (
+        RESERVED_KEYS,
+        Side,
+        check_same_outputs,
+        compared_sides,
+    )
     from ..test.out_of_fold import check_scores
 
     paths = split_names(flags.compare)
@@ -226,6 +236,7 @@ def compare_command(flags) -> int:
     if len(paths) != 2:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
+    check_same_outputs(nets, paths)
     sides = []
     abouts = []
     for net, path in zip(nets, paths, strict=True):
@@ -259,9 +270,7 @@ def compare_command(flags) -> int:
 def explain_command(flags) -> None:
     """Print the importance of the raw columns of --model; write the contributions to
     each prediction to --output."""
-    from .table_file import check_table
-
-    check_table(flags.output)
+    _check_contributions(flags)
     net = load_network(flags)
 
     from ..test import warn_of_trained
@@ -329,6 +338,16 @@ def explain_command(flags) -> None:
         log_line(
             f"{flags.output}: contributions of {len(explainer.background)} background rows' difference, {errors}"
         )
+
+
+def _check_contributions(flags) -> None:
+    """Raise before any work where no contributions can be written to --output, and log
+    what is for these alone."""
+    from .table_file import check_table
+
+    check_table(flags.output)
+    if flags.background and not flags.output:
+        log.warning("--background has no effect without --output; ignored")
 
 
 def _errors_of_contributions(error: float, background_error: float | None) -> str:

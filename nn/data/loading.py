@@ -572,13 +572,16 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     y=None,
     strict: bool = False,
     weighs: bool = False,
+    tells_unseen: bool = True,
 ) -> Dataset:
     """Read a data set with the columns, classes and target that `net` was trained with;
     else as ds.load.
 
     Gaps in columns of which training had plain numbers become their medians, with a
     remark; strict refuses them, and words among numbers. weighs: rows without targets
-    have their weights too, where the data have that column.
+    have their weights too, where the data have that column. tells_unseen: log columns
+    with many unseen values; not needed where the drift of a network that knows its
+    columns is told.
     Raises UsageError where `memory` is too little for the network.
     """
     if memory is not None:
@@ -601,7 +604,7 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     ds.is_left_out_logged = not ds.duplicates()
     if schema.fills_gaps and not strict:
         ds = without_gaps(net, ds, "; --strict refuses them")
-    if net.encoding is not None:
+    if net.encoding is not None and (tells_unseen or net.profiles is None):
         net.encoding.log_unknown(TableRows.of(ds.x))
     if labelled:
         return ds.for_loss(net.loss)

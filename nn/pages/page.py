@@ -30,6 +30,8 @@ CELL = 200  # characters of a cell
 MANY = 8  # columns of a heat map, from which on a phone it has colours only
 LONG = 11  # letters of a piece of a word, from which it may be broken anywhere
 PIXELS = 48  # the most of an image in either direction
+# marks in a word, but for the comma of a large number
+_ENDS_A_LINE = re.compile(r"(?<=\w)([_/:]|,(?!\d{3}(?!\d)))(?=\w)")
 PAGE_STYLE = """
 :root { color-scheme: light dark; } @page { size: A4; margin: 14mm; }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
@@ -218,7 +220,7 @@ def _with_breaks(text: str) -> str:
     words = text.split(" ")
     for k, word in enumerate(words):
         if len(word) >= LONG and "&" not in word:
-            words[k] = re.sub(r"(?<=\w)([_,/:])(?=\w)", r"\1<wbr>", word)
+            words[k] = _ENDS_A_LINE.sub(r"\1<wbr>", word)
     return " ".join(words)
 
 

@@ -84,6 +84,17 @@ class Side(NamedTuple):
         return Side(self.net, ds, scores, Trained.none_of(len(rows)), kept)
 
 
+def check_same_outputs(nets: Sequence, names: Sequence[str]) -> None:
+    """Raise UsageError for two networks of other tasks, classes or outputs."""
+    facts = [
+        (net.task, net.classes or [], net.labels or [], net.outputs) for net in nets
+    ]
+    if facts[0] != facts[1]:
+        raise UsageError(
+            f"{names[0]} and {names[1]} predict different things; compare models of the same targets"
+        )
+
+
 def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     """Return what `compared` does of the rows that both sides have, without a verdict
     where one of the models was trained on them, and trained_rows. Raises DataError
@@ -137,16 +148,8 @@ def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     a sentence; disagree, the rows on which the models differ most. Raises UsageError
     for models of other tasks or classes, DataError for other rows.
     """
-    net, other_net = [side.net for side in sides]
-    if (
-        net.task != other_net.task
-        or (net.classes or []) != (other_net.classes or [])
-        or (net.labels or []) != (other_net.labels or [])
-        or net.outputs != other_net.outputs
-    ):
-        raise UsageError(
-            f"{names[0]} and {names[1]} predict different things; compare models of the same targets"
-        )
+    net, _ = nets = [side.net for side in sides]
+    check_same_outputs(nets, names)
     rows_of_sides = [truth_and_scores(side.net, side.ds, side.scores) for side in sides]
     (truth, _, weights), (other_truth, *_) = rows_of_sides
     if not _are_the_same(truth, other_truth):

@@ -78,6 +78,27 @@ def test_a_column_that_is_not_there_or_comes_twice_is_refused(passengers):
     assert refused.code == 2
     assert "two columns are called a; give one another name" in refused.err
     assert not (passengers / "sub.csv").exists()
+    refused = run("predict", "m.bin", "t.csv", "--columns", "Name=")
+    assert len(refused.err.splitlines()) == 1 and not refused.out
+
+
+def test_wrong_use_prints_its_line_alone(passengers):
+    """Nothing is printed before all is checked that can be."""
+    nn.fit({"a": list(range(40)), "b": list(range(40))}, "b", epochs=1).save("n.bin")
+    known = ("m.bin", "t.csv")
+    cases = (
+        ("test", *known, "--level", "0.9999999"),
+        ("test", "n.bin", "n.csv", "--threshold", "0.5"),
+        ("compare", "m.bin", "n.bin"),
+        ("predict", *known, "--id", "nothing"),
+        ("predict", *known, "--columns", "Name,Name"),
+    )
+    for case in cases:
+        refused = run(*case)
+        assert refused.code == 2 and len(refused.err.splitlines()) == 1, refused.err
+        assert not refused.out
+    done = run("explain", *known, "--background", "none.csv")
+    assert "--background has no effect without --output" in done.err
 
 
 def test_compare_ends_with_a_code_that_says_which_is_better(folder):

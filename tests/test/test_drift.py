@@ -333,6 +333,18 @@ def test_predict_and_test_tell_it_on_stderr_and_in_json(trained):
     assert "few.csv: row 3, age: 400 above 80 (training: 1 to 80)" in err
 
 
+def test_a_column_that_drifts_is_told_in_one_line(trained):
+    """Not by the remark on unseen values too, which is for Python and other models."""
+    columns = new()
+    word = next(name for name, values in columns.items() if isinstance(values[0], str))
+    write(trained / "strange.csv", {**columns, word: ["never seen"] * 200})
+    for command in (["test", "m.bin"], ["predict", "m.bin"], ["drift", "m.bin"]):
+        done = run(*command, "strange.csv")
+        told = done.err + done.out * (command[0] == "drift")
+        lines = [line for line in told.splitlines() if f"{word}:" in line]
+        assert len(lines) == 1 and "not seen" not in told, told
+
+
 def test_flags_are_a_column_in_every_format(trained):
     rows = {name: values[:3] for name, values in new().items()}
     write(trained / "few.csv", {**rows, "town": ["Rome", 'a "b", c', ""]})
