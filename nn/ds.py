@@ -1,21 +1,33 @@
-"""Data sets, the door: `load` reads one from files, `split_rows` splits it by seed.
+"""Data sets, the door: `load` reads one from files, `load_described` for a network that
+is described, `split_rows` splits it by seed.
 
 The parts of nn/data do the work; nn/data/__init__.py has their picture.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .data import loading
 from .data.dataset import Choices, Dataset, Schema, check_trainable
+from .data.frames import columns_of
 from .data.scaling import Scaling
 from .data.splits import split_rows
-from .nn_aux import DTYPES
-from .settings.flags import BY_NAME, checked_settings
+from .layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
+from .nn_aux import DTYPES, TASKS, loss_of, quantiles_of
+from .settings.flags import (
+    BY_NAME,
+    REFERENCE,
+    check_reference_layers,
+    checked_settings,
+)
 from .settings.values import joined_names
 from .settings.values import plain as plain_value
+from .utils import LayersMismatch, UsageError
 
 __all__ = [
     "Choices",
@@ -102,3 +114,89 @@ def _target_of(target) -> str | int | None:
     if isinstance(target, (list, tuple)):
         return joined_names(target)
     return target
+
+
+# ---- for a network that is described by its settings
+
+
+def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:
+    """Return --layers, as text and parsed before the task is known; None without them.
+    of_network: its settings."""
+    if layers is None:
+        return None
+    spec = layers
+    if begins_auto(layers):
+        any_inputs = "1"
+        if any(f",{kind}" in layers.replace(" ", "") for kind in IMAGE_KINDS):
+            any_inputs = "1x512x512"
+        spec = layers.replace("auto", any_inputs, 1)
+    if not of_network.get("reference"):
+        return layers, parse(spec, of_network.get("activation") or "relu")
+    layer_list = parse(spec, REFERENCE["activation"], "sigmoid")
+    check_reference_layers(layer_list)
+    return layers, layer_list
+
+
+def load_described(data, target, described, of_load: dict, of_network: dict) -> Dataset:
+    """Read data for a network that nobody has made yet. target: columns, or values
+    beside the data. described: what `parsed` returns. of_load, of_network: settings of
+    the data and of the network. Raises UsageError where the layers do not fit the
+    data."""
+    of_load = dict(of_load)
+    if "dtype" in of_network:
+        of_load["dtype"] = of_network["dtype"]
+    task = loss_of(of_network.get("loss") or TASKS["regression"].loss).task
+    if task and of_load.get("task", "auto") == "auto":
+        of_load["task"] = task
+    if target is not None:
+        of_load["target" if are_columns(data, target) else "y"] = target
+    if of_network.get("reference"):
+        of_load |= {"dtype": REFERENCE["dtype"], "plain": True}
+    if described is None:
+        return load(data, **of_load)
+    layers, layer_list = described
+    outputs = layer_list[-1].outputs
+    if quantiles_of(of_network.get("loss") or ""):
+        outputs = 1  # of the data: several quantiles are of one target
+    if begins_auto(layers):
+        return load(data, outputs=outputs, **of_load)
+    try:
+        return load(data, inputs=input_shape(layer_list), outputs=outputs, **of_load)
+    except LayersMismatch as error:
+        cure = _layers_meant(layers, layer_list, load(data, **of_load))
+        raise UsageError(f"--layers {layers}: {error}{cure}") from error
+
+
+def _layers_meant(layers: str, layer_list: list[Layer], ds: Dataset) -> str:
+    """Return which layers a person probably meant who left out the inputs and perhaps
+    the outputs, as scikit-learn's users do."""
+    if input_shape(layer_list) in (ds.row_shape, ds.row_shape[0]):
+        return ""
+    ending = f",{ds.outputs}"
+    if layers.endswith(ending):
+        ending = ""
+    return f"; did you mean auto,{layers}{ending}?"
+
+
+def target_text(target: str | int | Sequence) -> str:
+    """Return the names or places of target columns as the flag has them."""
+    if isinstance(target, (list, tuple)):
+        return joined_names(target)
+    return str(target)
+
+
+def are_columns(data, target) -> bool:
+    """Return whether a target names columns of the data; else it holds a value for each
+    row."""
+    if isinstance(target, (str, int, np.integer)):
+        return True
+    if not isinstance(target, (list, tuple)):
+        return False
+    if isinstance(data, (str, os.PathLike)):
+        return True
+    frame = columns_of(data)
+    return (
+        frame is not None
+        and len(target) != frame.rows
+        and {*target} <= {*(frame.names or ())}
+    )

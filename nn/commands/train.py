@@ -33,7 +33,7 @@ from .stopped import signal_code, signals_to, stopped_error, unfinished
 
 def train_command(flags) -> None:
     """Train on --dataset, write --model, print the figures."""
-    from ..train.fit import parsed
+    from ..ds import parsed
 
     effort = _checked_effort(flags)
     # a mistake in --layers shows before the data is read

@@ -12,70 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.crossed import are_best, means_of_all, means_of_others, relative
 from ..nn_aux import METRICS
 from .options import LOSS
-
-# ---- by arrays: values (epochs, folds) of the monitored metric, nan where it is
-# undefined; weights (folds,)
-
-
-def relative(losses: np.ndarray, baselines: np.ndarray) -> np.ndarray:
-    """Return losses (epochs, folds) as parts of the folds' baselines (folds,), nan
-    where a baseline is undefined or 0:
-    a fold of rows that are hard to predict counts no more than another."""
-    are_usable = np.isfinite(baselines) & (baselines > 0)
-    return losses / np.where(are_usable, baselines, np.nan)
-
-
-def means_of_all(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the weighted mean over the folds of each epoch, (epochs,); nan where no
-    fold's value is defined."""
-    sums, counts = _sums(values, weights)
-    return _divided(sums.sum(axis=1), counts.sum(axis=1))
-
-
-def means_of_others(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return for each epoch and fold the weighted mean over all other folds, (epochs,
-    folds); nan where undefined."""
-    sums, counts = _sums(values, weights)
-    return _divided(_without_own(sums), _without_own(counts))
-
-
-def are_best(means: np.ndarray, higher_is_better: bool) -> np.ndarray:
-    """Return whether the last epoch's means (epochs, columns) are better than those of
-    all epochs before, (columns,).
-
-    One that is undefined is not; the first one that is defined is.
-    """
-    if higher_is_better:
-        gains = means
-    else:
-        gains = -means
-    gains = np.where(np.isnan(gains), -np.inf, gains)
-    before = gains[:-1].max(axis=0, initial=-np.inf)
-    return gains[-1] > before
-
-
-def _sums(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    are_defined = np.isfinite(values)
-    counts = are_defined * weights
-    return np.where(are_defined, values, 0.0) * counts, counts
-
-
-def _without_own(terms: np.ndarray) -> np.ndarray:
-    """Return the sums over all other columns: those before and those behind, for a
-    difference would be rounded."""
-    nothing = np.zeros((len(terms), 1))
-    before = np.hstack([nothing, np.cumsum(terms, axis=1)[:, :-1]])
-    behind = np.hstack([np.cumsum(terms[:, ::-1], axis=1)[:, -2::-1], nothing])
-    return before + behind
-
-
-def _divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-
-
-# ---- the networks of a cross-validation
 
 
 class FoldEpochs:

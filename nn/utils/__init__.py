@@ -9,8 +9,8 @@ module.
     machine.py       processor, cores, memory; limits on addresses and processes
     packages.py      the packages that some parts need, and how to install them
 
-Imports: nothing. Imported by: core, cluster, layers, settings, data, files, backends,
-nn, card, matrix, watch, test, train, terminal, pages, study, commands, cli.
+Imports: nothing. Imported by: core, cluster, layers, settings, data, files, ds,
+backends, nn, card, matrix, watch, test, train, terminal, pages, study, commands, cli.
 """
 
 # ruff: noqa: F401 (what other modules take from here)

@@ -8,10 +8,10 @@ import pytest
 from support.packs import LAYERS, SEED, data, network, vector
 
 import nn
+from nn.core.crossed import are_best, means_of_all, means_of_others, relative
 from nn.data.splits import fold_rows
 from nn.test.out_of_fold import out_of_fold
 from nn.train import common_epoch
-from nn.train.common_epoch import are_best, means_of_all, means_of_others, relative
 from nn.utils import Stopped, StopRequest
 from nn.watch.callbacks import Callback
 

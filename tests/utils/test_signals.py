@@ -331,7 +331,7 @@ def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(
         type("Made", (), {"named": Named()})
         raise AssertionError("the signal was lost")
 
-    monkeypatch.setattr(import_module("nn.train.fit"), "load", interrupted)
+    monkeypatch.setattr(import_module("nn.ds"), "load", interrupted)
     monkeypatch.setattr(nn.Network, "of_file", interrupted)
     if mode == "train":
         flags = ["--dataset", "two.csv", "--model", "new.bin"]
