@@ -84,7 +84,7 @@ def test_frozen_layers_keep_their_bytes_and_others_take_their_step(spec, freeze,
     assert relative_distance(ends[1], ends[0]) < 1e-9  # rounding of 12 steps
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 3)
 @pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux for the emulation")
 @pytest.mark.parametrize(
     ("spec", "freeze"),

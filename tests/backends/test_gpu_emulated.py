@@ -80,7 +80,7 @@ def spy_on(monkeypatch):
     return plans
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 2)
 @pytest.mark.parametrize(
     ("changes", "dtype", "weighted"),
     [
@@ -133,7 +133,7 @@ def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
     members.check(members.pack(), 2)
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 1)
 @pytest.mark.parametrize(
     ("kilobytes", "chunks"), [(227, [1]), (14, range(2, 7)), (8, [7])]
 )
@@ -218,7 +218,7 @@ def test_calls_of_several_runners_are_in_the_order_of_time(emulated):
     assert [one.room for one in runners] == [3, 3]
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(2, 6)
 @pytest.mark.parametrize(
     "loss",
     [
@@ -414,7 +414,7 @@ def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
     np.testing.assert_array_equal(engine.get("parameters"), starts[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 1)
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
 )
@@ -454,7 +454,7 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
     assert difference[18:61].max() > 0
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 2)
 @pytest.mark.parametrize(
     ("least", "how"),  # as many GPUs at least are used
     [

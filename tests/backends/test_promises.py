@@ -79,7 +79,7 @@ def threads_for(rows, spec, counts, **options):
     return [net.engine.threads_for(rows) for net in nets]
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(2, 4)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     if not extension("omp")[1].nn_has_openmp():
@@ -93,7 +93,7 @@ def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     with_the_same_bits(WIDE, ds, counts, dtype=dtype, **how)
 
 
-@pytest.mark.usual(1)
+@pytest.mark.usual(1, 3)
 @pytest.mark.parametrize("rows", [5300, 4150])
 @pytest.mark.parametrize(
     "spec", ["30,60:sigmoid,10:sigmoid,1", "50,50,dropout0.3,20,1", "20,300,200,1"]
@@ -117,7 +117,7 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
     assert relative_distance(end, expected) < 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 5)
 @pytest.mark.parametrize("batch", [500, 1500])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_large_products_have_the_same_bits_for_any_thread_count(
     assert relative_distance(end, expected) < 1e-5
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(2, 6)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
     ("spec", "shape", "outputs", "used"),
@@ -251,7 +251,7 @@ def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
     assert max(np.median(distances, axis=0)) < tolerance
 
 
-@pytest.mark.usual(6)
+@pytest.mark.usual(6, 12)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
     "spec",

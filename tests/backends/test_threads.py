@@ -241,7 +241,7 @@ print(in_child(lambda: nn.load("rows.parquet").x))
 }
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 2)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("child", CHILDREN)
 def test_a_forked_process_computes_the_same(child, tmp_path):

@@ -143,7 +143,7 @@ EVERY_MODE = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.usual(1, 3)
 @pytest.mark.parametrize(
     "piece", ["1", "x", "_in_1", ",", '"', "1/1/2019 ", "Id_", "-"]
 )
@@ -237,7 +237,7 @@ SMALL = {  # content, packed or not -> what is told
 }
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 3)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_file_takes_little_memory_and_time(tmp_path, name):
     text, expected = SMALL[name]

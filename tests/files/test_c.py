@@ -32,7 +32,7 @@ CODE = Path(c_file.__file__).with_name("model.c")
 SOME = [*STACKS[:4], STACKS[10], "33,17:tanh,4", *EVERY_ACTIVATION[::2]]
 
 
-@pytest.mark.slow
+@pytest.mark.usual(3, 33)
 @pytest.mark.parametrize(
     "dtype, spec",
     [*(("float64", spec) for spec in EXPORTED), *(("float32", spec) for spec in SOME)],
@@ -509,7 +509,7 @@ def test_a_very_long_word_is_refused(folder):
     assert "column word: a value of 4001 bytes, expected at most 4000" in result.err
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 1)
 @pytest.mark.parametrize("level", ["-O0", "-O2", "-O3"])
 def test_every_kind_of_model_compiles_without_a_warning_at_every_level(
     level, tables, folder

@@ -280,7 +280,7 @@ def stop_in_an_epoch(engine, stop):
     engine.epoch = interrupted
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 8)
 @pytest.mark.parametrize("case", CASES)
 def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(
     tmp_path, case, backend

@@ -64,7 +64,7 @@ class Case:
     def __init__(self, nodeid: str, *usual: int):
         self.nodeid = nodeid
         self.usual = usual
-        self.is_slow = False
+        self.marks = []
 
     def get_closest_marker(self, name: str):
         if name == "usual" and self.usual:
@@ -72,14 +72,20 @@ class Case:
         return None
 
     def add_marker(self, name: str) -> None:
-        self.is_slow = name == "slow"
+        self.marks.append(name)
 
 
-def test_so_many_cases_of_a_test_are_usual_as_its_marker_says():
+def test_so_many_cases_of_a_test_are_usual_or_in_ci_as_its_marker_says():
     cases = [Case(f"a.py::many[{number}]", 3) for number in range(7)]
     few = [Case(f"a.py::few[{number}]", 3) for number in range(2)]
-    others = [Case(f"a.py::others[{number}]") for number in range(4)]
-    mark_slow([*cases, *few, *others])
-    usual = [number for number, case in enumerate(cases) if not case.is_slow]
+    others = [Case(f"a.py::others[{number}]") for number in range(2)]
+    in_ci = [Case(f"a.py::in_ci[{number}]", 1, 3) for number in range(6)]
+    none = [Case(f"a.py::none[{number}]", 0) for number in range(2)]
+    mark_slow([*cases, *few, *others, *in_ci, *none])
+    usual = [number for number, case in enumerate(cases) if not case.marks]
     assert usual == [0, 2, 4]
-    assert not any(case.is_slow for case in [*few, *others])
+    assert not any(case.marks for case in [*few, *others])
+    slow = [["slow"]]
+    assert [case.marks for case in none] == 2 * slow
+    long = [["long"]]
+    assert [case.marks for case in in_ci] == [[], *long, *slow, *long, *slow, *long]

@@ -606,7 +606,7 @@ def trainings():
     return crossed
 
 
-@pytest.mark.slow
+@pytest.mark.usual(1, 8)
 @pytest.mark.parametrize("numbers, layers, batch, optimizer, dtype", trainings())
 def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(
     layers, batch, numbers, optimizer, dtype

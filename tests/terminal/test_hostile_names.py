@@ -173,7 +173,7 @@ COMMANDS = [  # and their exit codes
 OF_A_SWEEP = ("plan", "results")
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 2)
 @pytest.mark.parametrize(
     "task, start",
     [("binary", run), ("multiclass", on_terminal), ("regression", on_terminal)],

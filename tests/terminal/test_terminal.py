@@ -126,7 +126,7 @@ def marks_of(result: int, loss: int) -> list:
     return [pytest.mark.long]
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 6)
 @pytest.mark.parametrize(
     "arguments, redirection",
     [

@@ -654,7 +654,7 @@ def wide(columns, rows=60):
     return net, ds
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 2)
 @pytest.mark.parametrize("columns, repeats", [(100, 5), (101, 4), (250, 2), (600, 1)])
 def test_the_more_columns_the_fewer_repeats_which_one_line_tells(
     columns, repeats, caplog

@@ -51,7 +51,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.usual(4)
+@pytest.mark.usual(4, 10)
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("size", [1e200, 8e307, 1e-200])
 @pytest.mark.parametrize("name", COMMANDS)

@@ -385,7 +385,7 @@ WRITERS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.usual(1, 4)
 @pytest.mark.parametrize(
     "flags",
     [

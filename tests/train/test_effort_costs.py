@@ -57,7 +57,7 @@ def test_a_training_takes_as_long_as_is_told():
     assert 0.5 * least < time.perf_counter() - began < 3 * most
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 4)
 @pytest.mark.parametrize("rows, columns", [*SHAPES, *LARGER_SHAPES])
 @pytest.mark.parametrize("kind", ["numbers", "sparse"])
 def test_an_effort_costs_no_more_than_the_next_higher_one(rows, columns, kind):

@@ -176,7 +176,7 @@ RARE = {  # what is rare or small about a table: its features and targets
 }
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(2, 4)
 @pytest.mark.parametrize(
     "what",
     [

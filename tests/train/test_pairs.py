@@ -356,7 +356,7 @@ def flat(figures: dict) -> dict:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.usual(3, 20)
 def test_a_test_tells_what_the_training_told(trained):
     figures = trained.figures.get("out_of_fold")
     if figures is None:
@@ -366,7 +366,7 @@ def test_a_test_tells_what_the_training_told(trained):
         assert flat(tested)[name] == value, name
 
 
-@pytest.mark.slow
+@pytest.mark.usual(3, 20)
 def test_python_trains_the_model_of_the_command(trained):
     settings = {
         name: value for name, value in trained.settings.items() if name != "target"
@@ -383,7 +383,7 @@ def test_python_trains_the_model_of_the_command(trained):
     }
 
 
-@pytest.mark.usual(12)
+@pytest.mark.usual(8, 24)
 def test_command_and_python_judge_new_rows_alike_and_figures_lie_in_their_intervals(
     trained,
 ):
@@ -416,7 +416,7 @@ def test_the_printed_figures_are_those_of_json(trained):
             assert line.split()[-1] == expected
 
 
-@pytest.mark.usual(12)
+@pytest.mark.usual(8, 24)
 def test_a_row_alone_is_the_row_among_others(trained):
     together = list(csv.reader(io.StringIO(succeed("predict", "m.bin", "new.csv").out)))
     head, *rows = Path("new.csv").read_text().splitlines()
@@ -447,7 +447,7 @@ def test_a_row_of_weight_2_is_the_row_twice_in_every_figure(trained):
         assert value == pytest.approx(repeated[name], rel=1e-12, abs=1e-12), name
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 20)
 def test_onnx_and_c_predict_what_predict_does_labels_too(trained, tmp_path):
     if trained.case["columns"] == "numbers":
         pytest.skip("rows of plain numbers are tests/files/test_exports.py's")
@@ -462,7 +462,7 @@ def test_onnx_and_c_predict_what_predict_does_labels_too(trained, tmp_path):
     c_models.check_program(folder, "new.csv", tolerance)
 
 
-@pytest.mark.usual(12)
+@pytest.mark.usual(8, 24)
 def test_base_and_contributions_add_up_to_the_prediction(trained):
     net = trained.network
     rows = nn.load_for(net, "new.csv", labelled=False).x
@@ -482,7 +482,7 @@ def test_base_and_contributions_add_up_to_the_prediction(trained):
     )
 
 
-@pytest.mark.usual(12)
+@pytest.mark.usual(8, 24)
 def test_a_comparison_tells_the_figures_of_each_model(trained):
     usual = {
         name: value
@@ -552,7 +552,7 @@ def test_inputs_of_rows_that_are_held_out_change_no_bit_of_the_model(trained):
         assert facts.get(name) == other_facts.get(name), name
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 15)
 def test_a_training_that_is_stopped_goes_on_to_the_same_bytes(trained):
     flags = [
         "train",

@@ -108,7 +108,7 @@ def table(tmp_path_factory):
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 8)
 @pytest.mark.parametrize(
     "way, memory",
     [*((way, None) for way in WAYS), *((way, 100 << 20) for way in LIMITED)],

@@ -42,7 +42,7 @@ IN_CORE = [
 OF_SEQ_TOO = (IN_CORE[0], IN_CORE[4], IN_CORE[6])
 
 
-@pytest.mark.usual(1)
+@pytest.mark.usual(1, 3)
 @pytest.mark.parametrize(
     "command, backend",
     [
@@ -151,7 +151,7 @@ def test_a_file_that_cannot_be_read_any_further_is_named(folder, name):
     )
 
 
-@pytest.mark.usual(1)
+@pytest.mark.usual(1, 3)
 @pytest.mark.parametrize("lasting", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize(
     "mode",

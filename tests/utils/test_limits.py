@@ -75,7 +75,7 @@ LIMITS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.usual(1, 4)
 @pytest.mark.parametrize("what, megabytes", LIMITS)
 def test_a_small_limit_on_memory_is_one_line_for_pyarrow_and_for_pictures_too(
     trained, what, megabytes

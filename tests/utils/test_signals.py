@@ -208,7 +208,7 @@ def check_goes_on(case: Case, peace: Ended, hit: Ended) -> None:
         assert Path("m.bin").read_bytes() == peace.files["m.bin"]
 
 
-@pytest.mark.slow
+@pytest.mark.usual(0, 4)
 @pytest.mark.parametrize("mode", CASES)
 def test_a_signal_at_any_moment(prepared, monkeypatch, mode):
     case = CASES[mode]
