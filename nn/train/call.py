@@ -12,6 +12,7 @@ import numpy as np
 from .. import cluster
 from ..data import records
 from ..data.dataset import about_rounded_inputs, as_read_by
+from ..data.prepared import Prepared
 from ..data.records import beside_checkpoint, make_room
 from ..data.splits import facts_of_rows
 from ..data.targets import about_far_targets
@@ -19,7 +20,7 @@ from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn_aux import OF_FOLD
-from ..settings.flags import BY_NAME, takes
+from ..settings.flags import takes
 from ..test.learned import warn_if_not_learned
 from ..test.out_of_fold import with_figures
 from ..test.trained_rows import remember_rows
@@ -28,7 +29,7 @@ from ..watch.callbacks import Callback, Callbacks
 from .combine import Combined, figures_of_one
 from .decision import check_decision
 from .member import NotFinite
-from .options import config_of, options_of, settings_by_kind
+from .options import checked_values, config_of, options_of, settings_by_kind
 from .plan import Plan, plan_going_on, plan_listed, plan_of
 from .rows import GIVEN_ROWS, ReadValidation
 from .run import Run
@@ -95,9 +96,7 @@ def train(
     kinds = settings_by_kind(
         "train", settings | {"validation": named}, "train", "several", "checkpoint"
     )
-    of_training, several, of_checkpoint = [
-        {name: BY_NAME[name].check(given[name]) for name in given} for given in kinds
-    ]
+    of_training, several, of_checkpoint = map(checked_values, kinds)
     checkpoint = Checkpoint.of(checkpoint, **of_checkpoint)
     callbacks = _callbacks(callback)
     plan = _plan(net, ds, of_training, several, rows, goes_on)
@@ -293,16 +292,15 @@ def train_many(
     callbacks = _callbacks(callback)
     stop = stop or StopRequest()
     results = run_plan(plan, callbacks, stop, checkpoint, validation_rows)
-    # the first network that was trained on the same rows
-    first_with: dict[tuple, Network] = {}
     pairs = [
         (trial.net, result) for trial, result in zip(plan.trials, results, strict=True)
     ]
+    # the first network that was trained on the same rows, read alike
+    first_with: dict[Prepared, Network] = {}
     for trial, (net, result) in zip(plan.trials, pairs, strict=True):
-        split = trial.options.holdout, trial.options.seed_of_split(net.seed)
         if "failed" in result:
             continue
-        first = first_with.setdefault(split, net)
+        first = first_with.setdefault(trial.prepared, net)
         if first is net:
             remember_rows(net, ds, trial.prepared.split.known)
         else:

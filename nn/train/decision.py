@@ -181,15 +181,12 @@ def decide_by_members(net: Network, options: Options, members: Mapping) -> Decis
 def rules_in(settings: dict) -> dict:
     """Return those keywords of `train` that leave something to be found after the last
     epoch."""
-    threshold = settings.get("threshold")
-    calibrate = settings.get("calibrate")
-    if isinstance(threshold, str):
-        rules = {"threshold": threshold}
-    else:
-        rules = {}
-    if calibrate in (None, DEFAULTS["calibrate"]):
-        return rules
-    return {**rules, "calibrate": calibrate}
+    rules = {}
+    if isinstance(settings.get("threshold"), str):
+        rules["threshold"] = settings["threshold"]
+    if settings.get("calibrate") not in (None, DEFAULTS["calibrate"]):
+        rules["calibrate"] = settings["calibrate"]
+    return rules
 
 
 class JudgedRows(NamedTuple):

@@ -29,7 +29,13 @@ from .candidates import (
     thrifts_for,
 )
 from .decision import rules_in
-from .options import OF_VALIDATION, Options, check_calibration, options_of
+from .options import (
+    OF_VALIDATION,
+    Options,
+    check_calibration,
+    checked_values,
+    options_of,
+)
 
 USUAL_SCALING = "standardization"
 # share of class 1 up to which its threshold is chosen, and the rows of it that this
@@ -84,9 +90,7 @@ class EffortPlan:
         self.activation = of_network.get("activation")
         if "threshold" not in settings:
             settings = {**settings, **rule_for(ds)}
-        settings = {
-            name: BY_NAME[name].check(value) for name, value in settings.items()
-        }
+        settings = checked_values(settings)
         check_calibration(settings)
         self.rules = rules_in(settings)
         self.fixed = {

@@ -88,6 +88,7 @@ _NONE = {
     "batch_number",
     "positive",
 }
+_NAMES_HERE = {"batch_number": "batch_size"}
 _OF_CLASSES = {"class_weight", "threshold", "calibrate"}
 _OF_NUMBERS = {"clip", "exposure"}
 QUICK = "quick"
@@ -147,15 +148,15 @@ class _NetworkEstimator(BaseEstimator):
             ds = self._read(X, y, sample_weight)
             if self._may_choose(ds, eval_set):
                 effort = self.effort or DEFAULTS["effort"]
-                settings = self._given("train")
-            else:
-                effort = None
-                settings = self._settings_of_one(ds, eval_set)
-            training = training_for(
-                ds, effort, self._layers(), settings, self._of_network()
-            )
-            trained = training.run(train)
-        return self._keep(*trained)
+                return self._train(ds, effort, self._given("train"))
+            return self._train(ds, None, self._settings_of_one(ds, eval_set))
+
+    def _train(self, ds: Dataset, effort: str | None, settings: dict):
+        """Train on rows as training_for says; returns the estimator."""
+        training = training_for(
+            ds, effort, self._layers(), settings, self._of_network()
+        )
+        return self._keep(*training.run(train))
 
     def _need(self, y) -> None:
         """Raise ValueError where there are no targets."""
@@ -180,11 +181,7 @@ class _NetworkEstimator(BaseEstimator):
         with _value_errors():
             ds = self._read(X, y, sample_weight, is_part=True)
             settings = {**self._settings_of_one(ds, None), **self._of_part()}
-            training = training_for(
-                ds, None, self._layers(), settings, self._of_network()
-            )
-            trained = training.run(train)
-        return self._keep(*trained)
+            return self._train(ds, None, settings)
 
     def _of_part(self) -> dict:
         """Return the settings of a training on some of the rows, of which others
@@ -287,20 +284,14 @@ class _NetworkEstimator(BaseEstimator):
     def _given(self, *of: str) -> dict:
         """Return the settings that are keywords of these (settings.flags.Flag.taker)
         and not None."""
-        names = {"batch_number": "batch_size"}
-        values = {
-            flag.name: getattr(self, names.get(flag.name, flag.name), None)
-            for flag in settings_of(*of)
-        }
-        texts = {
-            flag.name: flag.value.text_of if flag.value else plain
-            for flag in settings_of(*of)
-        }
-        return {
-            name: texts[name](value)
-            for name, value in values.items()
-            if value is not None
-        }
+        given = {}
+        for flag in settings_of(*of):
+            name = _NAMES_HERE.get(flag.name, flag.name)
+            value = getattr(self, name, None)
+            if value is not None:
+                text_of = flag.value.text_of if flag.value else plain
+                given[flag.name] = text_of(value)
+        return given
 
     def _layers(self) -> str | None:
         return LAYERS.text_of(self.layers)

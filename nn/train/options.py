@@ -224,7 +224,7 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
 
     Raises UsageError that names the flag.
     """
-    settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
+    settings = checked_values(settings)
     if net.reference:
         check_reference(settings)
         usual = {
@@ -368,6 +368,12 @@ def settings_by_kind(function: str, settings: dict, *kinds: str) -> list[dict]:
         {name: value for name, value in settings.items() if BY_NAME[name].taker == kind}
         for kind in kinds
     ]
+
+
+def checked_values(settings: Mapping) -> dict:
+    """Return settings with the values that their flags make of them. Raises
+    UsageError."""
+    return {name: BY_NAME[name].check(value) for name, value in settings.items()}
 
 
 def is_decided_later(options: Options) -> bool:
