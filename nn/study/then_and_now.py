@@ -14,6 +14,7 @@ from ..nn_aux import BACKENDS
 from ..pages.page import Page, Table
 from ..terminal.figures import short_text
 from ..utils import plural
+from ..utils.messages import figure_text
 from .results import ERRORS, INFERENCE_ROWS, OK, read_results
 from .studies import COUNTED, Study
 from .sweep import Entry, read_plan
@@ -21,20 +22,20 @@ from .sweep_page import results_page
 
 ALL_CORES = "all cores"
 LINE_KEYS = ("data", "layers", "batch_number", "batches", "dtype", "epochs")
-BY_DEVICE = {  # a table for each: its column of the results, its format
-    "Seconds an epoch": ("epoch_s", ".3g"),
+BY_DEVICE = {  # a table for each: its column of the results, its digits
+    "Seconds an epoch": ("epoch_s", 3),
     "Seconds of set-up: the engine with its kernels, and what the first epoch took longer": (
         "setup_s",
-        ".3g",
+        3,
     ),
-    "Times seq, an epoch": ("times_seq", ".3g"),
-    "Milliseconds a batch": ("batch_ms", ".3g"),
+    "Times seq, an epoch": ("times_seq", 3),
+    "Milliseconds a batch": ("batch_ms", 3),
     **{
-        f"Milliseconds to predict {plural(n, 'row')}": (f"infer_{n}_ms", ".3g")
+        f"Milliseconds to predict {plural(n, 'row')}": (f"infer_{n}_ms", 3)
         for n in INFERENCE_ROWS
     },
-    "Seconds of a test": ("test_s", ".3g"),
-    **{name: (name, ".4g") for name in ERRORS},
+    "Seconds of a test": ("test_s", 3),
+    **{name: (name, 4) for name in ERRORS},
 }
 # of these, what the terminal shows: the page has all
 SHOWN = ("epoch_s", "setup_s", "times_seq", "accuracy", "f1", "rmse")
@@ -245,12 +246,12 @@ def _line(measured: Measured, keys: list[str]) -> tuple[str, ...]:
     return tuple(str(settings.get(key, "")) for key in keys)
 
 
-def _cell(values: list[float], column: str, digits: str) -> str:
+def _cell(values: list[float], column: str, digits: int) -> str:
     """Return the median of a figure over some entries; of several errors the deviation
     too."""
     if not values:
         return ""
-    text = format(float(np.median(values)), digits)
+    text = figure_text(float(np.median(values)), digits)
     if column in ERRORS and len(values) > 1:
         text += f" ± {np.std(values, ddof=1):.2g}"
     return text
