@@ -33,7 +33,7 @@ from ..settings.flags import (
 )
 from ..settings.values import GPUS, LAYERS, one_of, plain
 from ..utils import UsageError, counted, listed, plural
-from . import model, parameters, prediction
+from . import elsewhere, model, parameters, prediction
 from .facts import FACTS, Facts
 
 _making = threading.RLock()  # an engine
@@ -620,7 +620,12 @@ class Network:
     def predict(self, x) -> np.ndarray:
         """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C,
         H, W), or for a table: a file, a data frame, whose columns are found by their
-        names; see prediction.predict. Rows of a table have their exposures."""
+        names; see prediction.predict. Rows of a table have their exposures.
+
+        x may be an array of another library, such as CuPy or PyTorch, on a GPU too: the
+        outputs are one of the same library then."""
+        if elsewhere.is_elsewhere(x):
+            return elsewhere.predict(self, x, self.predict)
         rows, exposures = rows_and_exposures(self, x)
         return times(prediction.predict(self, rows), exposures)
 

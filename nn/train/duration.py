@@ -19,13 +19,13 @@ from .options import options_of
 OF_SAMPLE = 2.2e-3
 OF_OPERATION = 8.7e-11
 OF_BATCH = 1.6e-5
-OF_NETWORK_EPOCH = 2.2e-4  # of one
+OF_NETWORK_EPOCH = 2.2e-4
 OF_CANDIDATE = 0.03
 OF_CHOICE = 0.12
 SHARING = 0.8  # n threads share the epochs as n to this power would that lost nothing
 # of the seconds so found, between which nine of ten trainings lie
-LEAST_OF_SPAN = 0.6
-MOST_OF_SPAN = 1.8
+LEAST_OF_SPAN = 0.5
+MOST_OF_SPAN = 2.0
 SAMPLE_ROWS = 2048
 SAMPLES = 5  # of which the first is not counted
 

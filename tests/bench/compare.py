@@ -22,13 +22,13 @@ from nn.study.bench import Product, named, select
 from nn.utils import UsageError, log_line, processor_name
 
 from .growth import ROWS, WIDTHS, rows_case, width_case
-from .sides import PEERS
+from .sides import ON_GPU, PEERS, ForwardOnGpu
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = Path(__file__).with_name("one_side.py").read_text()
 CASES = {
     case.name: case
-    for case in [*select(), *map(width_case, WIDTHS), *map(rows_case, ROWS)]
+    for case in [*select(), *ON_GPU, *map(width_case, WIDTHS), *map(rows_case, ROWS)]
 }
 TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
@@ -187,14 +187,14 @@ def measure(
         if against or names:
             usual = CASES
         else:
-            usual = [case.name for case in select()]
+            usual = [case.name for case in [*select(), *ON_GPU]]
         chosen = [CASES[name] for name in named(names, usual)]
         results = []
         for case in chosen:
             if case.name not in known:
                 log_line(f"bench: {case.name}: not in {against}, left out")
-            elif backend == "omp" or not isinstance(case, Product):
-                # a product is computed on the processor only
+            # a product is computed on the processor only
+            elif not isinstance(case, ForwardOnGpu if backend == "omp" else Product):
                 results.append(
                     compare(
                         case,

@@ -41,7 +41,9 @@ class Build:
 def library():
     """Return the side of that name, None where it is not installed. It may use
     `THREADS` cores."""
-    from tests.bench.sides import SIDES
+    from tests.bench.sides import ON_GPU, SIDES
+
+    CASES.update({case.name: case for case in ON_GPU})
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])

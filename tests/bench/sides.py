@@ -24,7 +24,14 @@ from nn.core import extension
 from nn.data.records import network_bytes
 from nn.matrix import matmul
 from nn.nn_aux import OPTIMIZERS
-from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
+from nn.study.bench import (
+    MODELS,
+    Forward,
+    Product,
+    TrainStepCase,
+    at_constant_rate,
+    timed,
+)
 
 # rows of images in one forward pass of a library that keeps all activations of what it
 # is given
@@ -33,6 +40,18 @@ LARGEST_CHECKED_BATCH = 128
 # of an epoch that are timed where every batch costs about the same, and much
 EAGER_BATCHES = 200
 CHECKED = 64  # rows of a forward pass or of a product whose error is told
+
+
+class ForwardOnGpu(Forward):
+    """A forward pass over rows that lie on the GPU, where its outputs stay: of others
+    they begin and end in the computer's memory."""
+
+
+ON_GPU = [
+    ForwardOnGpu(f"{model.name}-forward-{rows}-on-gpu", model, rows)
+    for model in MODELS
+    for rows in (1, 10_000)
+]
 
 
 def checked_rows(count: int) -> np.ndarray:
@@ -124,6 +143,11 @@ class Nn:
         if isinstance(case, Forward):
             x, _ = case.model.data(case.rows, case.dtype)
             predictions = run.network.predict(x)[checked_rows(case.rows)]
+            if isinstance(case, ForwardOnGpu):
+                from cupy import asarray
+
+                there = asarray(x)
+                return timed(lambda: run.network.predict(there)), predictions, facts
             return run.once, predictions, facts
         if case.networks == 1:  # of several, its members' bits are those of one alone
             run.once()
@@ -176,6 +200,7 @@ class Library:
         kinds = {
             Product: self.start_product,
             Forward: self.start_forward,
+            ForwardOnGpu: self.start_forward,
             TrainStepCase: self.start_training,
         }
         return (*kinds[type(case)](case), {})
@@ -254,7 +279,7 @@ class Torch(Library):
         """x (rows, inputs) as a tensor of the network's input shape."""
         shape = net.layers[0].in_shape
         x = x.reshape(len(x), *(shape if reads_images(net.layers) else shape[:1]))
-        return self.torch.from_numpy(x).to(self.device)
+        return self.torch.from_numpy(x)
 
     def targets(self, y):
         y = self.torch.from_numpy(y).to(self.device)
@@ -276,7 +301,8 @@ class Torch(Library):
         gradients = []
         for x, y in checked_batches(case):
             model.zero_grad()
-            loss_of(model(self.rows(x, net)), self.targets(y)).backward()
+            rows = self.rows(x, net).to(self.device)
+            loss_of(model(rows), self.targets(y)).backward()
             gradients.append(
                 np.concatenate(
                     [p.grad.cpu().numpy().ravel() for p in model.parameters()]
@@ -285,7 +311,7 @@ class Torch(Library):
 
         model.train()
         x, y = case.data()
-        x = self.rows(x, net)
+        x = self.rows(x, net).to(self.device)
         y = self.targets(y)
         optimizer = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[case.optimizer]
         optimizer = optimizer(model.parameters(), lr=case.learning_rate)
@@ -310,11 +336,20 @@ class Torch(Library):
             self.rows(case.model.data(case.rows, case.dtype)[0], net), net.layers
         )
 
+        there = isinstance(case, ForwardOnGpu)
+        if there:
+            parts = [part.to(self.device) for part in parts]
+
         def call():
             with self.torch.inference_mode():
-                return [model(part).cpu() for part in parts]
+                outputs = [model(part.to(self.device)) for part in parts]
+                if not there:
+                    return [out.cpu() for out in outputs]
+            self.torch.cuda.synchronize()
+            return outputs
 
-        return timed(call), self.torch.cat(call()).numpy()[checked_rows(case.rows)]
+        outputs = self.torch.cat(call()).cpu().numpy()
+        return timed(call), outputs[checked_rows(case.rows)]
 
 
 class Jax(Library):
@@ -496,13 +531,16 @@ class Jax(Library):
                 net.layers, parameters, x, with_output=True
             )
         )
-        parts = blocks(
-            jax.numpy.asarray(case.model.data(case.rows, case.dtype)[0]), net.layers
-        )
+        x = case.model.data(case.rows, case.dtype)[0]
+        if isinstance(case, ForwardOnGpu):
+            x = jax.numpy.asarray(x)
+            end = jax.block_until_ready
+        else:
+            end = partial(map, np.asarray)
+        parts = blocks(x, net.layers)
 
         def call():
-            outputs = [forward(parameters, part) for part in parts]
-            return jax.block_until_ready(outputs)
+            return list(end([forward(parameters, part) for part in parts]))
 
         return timed(call), np.concatenate(call())[checked_rows(case.rows)]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -39,6 +40,14 @@ MOST_BUFFER_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 WHOLE_EPOCH_FLOPS = 3e8
 # of the free memory that a data set may take; a larger one is streamed
 SHARE_FOR_DATA = 0.6
+
+
+def _on_gpu(array):
+    """Return an array on the GPU: a copy, or the same memory where it lies there."""
+    has_interface = hasattr(type(array), "__cuda_array_interface__")
+    if isinstance(array, np.ndarray) or has_interface:
+        return cupy().asarray(array)
+    return cupy().from_dlpack(array)
 
 
 class CudaEngine:
@@ -186,6 +195,14 @@ class CudaEngine:
         arrays = self.checked(x, y, weights)
         with self.gpu_context("the data set", "use a smaller data set"):
             return CudaData(*arrays, self.dtype, self._room())
+
+    @contextmanager
+    def beside_others(self) -> Iterator[Callable]:
+        """Enter the GPU when what other libraries compute there is done; yield what
+        copies an array to it, or sees one that lies there."""
+        cupy().cuda.get_current_stream().synchronize()
+        with self.gpu_context("the rows", "predict fewer rows at once"):
+            yield _on_gpu
 
     def checked(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None):
         """Return (x, y, weights) as `load` needs them: x (rows, inputs) or records
@@ -583,10 +600,11 @@ class CudaEngine:
         return None
 
     def _forward(
-        self, kind: str, data: CudaData, rows: np.ndarray | None
+        self, kind: str, data: CudaData, rows: np.ndarray | None, there: bool = False
     ) -> np.ndarray:
         """Return what a program gives for rows, by default all: `predict` outputs
-        (rows, outputs), `loss` each row's loss times its weight (rows,)."""
+        (rows, outputs), `loss` each row's loss times its weight (rows,); if `there` on
+        the GPU."""
         count = data.rows
         if rows is not None:
             count = len(rows)
@@ -600,7 +618,7 @@ class CudaEngine:
             member = "row_loss"
             width = ()
             dtype = np.float64
-        result = np.empty((count, *width), dtype)
+        result = (cupy() if there else np).empty((count, *width), dtype)
         done = 0
         batch = purpose.rows
         for at in range(0, count, OUT_ROWS):
@@ -616,8 +634,10 @@ class CudaEngine:
                 array = cupy().empty((segment.rows, *width), dtype)
                 runner.set(segment, batch, **{member: array.data.ptr})
                 runner.run(0, -(-segment.rows // batch))
-                result[done : done + segment.rows] = array.get()
+                result[done : done + segment.rows] = array if there else array.get()
                 done += segment.rows
+        if there:
+            self.stream.synchronize()  # others may read it
         return result
 
     def predict(
@@ -625,16 +645,24 @@ class CudaEngine:
         data: CudaData,
         rows: np.ndarray | None = None,
         vector: np.ndarray | None = None,
+        there: bool = False,
     ) -> np.ndarray:
+        """Return outputs as Engine.predict does; if `there` they stay on the GPU."""
         with self.gpu_context("a forward pass", "use a smaller network"):
             if vector is None:
-                return self._forward("predict", data, rows)
+                return self._forward("predict", data, rows, there)
             before = self.vector("parameters").copy()
             try:
                 self.set("parameters", vector)
-                return self._forward("predict", data, rows)
+                return self._forward("predict", data, rows, there)
             finally:
                 cupy().copyto(self.vector("parameters"), before)
+
+    def predict_there(self, x, vector: np.ndarray | None = None):
+        """Return outputs as `predict` does, for inputs (rows, inputs) on the GPU,
+        there."""
+        data = CudaData(x, None, None, self.dtype, math.inf)
+        return self.predict(data, vector=vector, there=True)
 
     def loss(self, data: CudaData, rows: np.ndarray) -> float:
         return mean_loss(self.row_losses(data, rows), data.weights, rows)

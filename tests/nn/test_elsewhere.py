@@ -1,0 +1,110 @@
+"""Rows in arrays of other libraries: predictions are an array of the same library."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support.emulated_gpu import can_emulate, emulated_gpu
+
+import nn
+from nn.nn import elsewhere
+from nn.utils import UsageError
+
+
+class Foreign:
+    """An array of a library that speaks DLPack, in the computer's memory or, as it
+    says, on a GPU."""
+
+    def __init__(self, values, device=1):
+        self.values = np.asarray(values)
+        self.ndim = self.values.ndim
+        self._device = device
+
+    def __dlpack__(self, **asked):
+        return self.values.__dlpack__(**asked)
+
+    def __dlpack_device__(self):
+        return self._device, 0
+
+    def __array_namespace__(self):
+        return SimpleNamespace(from_dlpack=lambda out: Foreign(np.from_dlpack(out)))
+
+
+class Mute(Foreign):
+    """One whose library makes no arrays of others."""
+
+    __array_namespace__ = None
+
+    def __getattribute__(self, name):
+        if name == "__array_namespace__":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+class OnCuda:
+    """An array that has CUDA's interface alone."""
+
+    ndim = 2
+    __cuda_array_interface__ = {}
+
+
+def trained(kind="regression", networks=1, **settings):
+    rng = np.random.default_rng(0)
+    x = (3 + 2 * rng.normal(size=(80, 3))).astype(np.float32)
+    y = x[:, 0] * x[:, 1] + 5
+    if kind != "regression":
+        y = (y > y.mean()).astype(np.int32)
+    ds = nn.Dataset(x, y, kind, None if kind == "regression" else ["a", "b"])
+    layers = "3,5,1"
+    if networks > 1:
+        settings |= {"networks": networks}
+        return nn.fit(ds, layers=layers, epochs=2, **settings).network, x
+    net = nn.Network(layers, kind)
+    nn.train(net, ds, epochs=2, scaling="standardization", **settings)
+    return net, x
+
+
+def test_rows_of_another_library_give_an_array_of_that_library():
+    net, x = trained()
+    out = net.predict(Foreign(x))
+    assert isinstance(out, Foreign)
+    assert out.values.tobytes() == net.predict(x).tobytes()
+    out = net.predict(Mute(x))  # else one of NumPy's
+    assert isinstance(out, np.ndarray)
+    assert out.tobytes() == net.predict(x).tobytes()
+    assert type(net.predict(x)) is np.ndarray
+
+
+@pytest.mark.parametrize("rows", [Foreign(np.zeros((4, 3)), 2), OnCuda()])
+def test_rows_on_a_gpu_need_a_network_on_it(rows):
+    net, _ = trained()
+    with pytest.raises(UsageError, match="the rows are on a GPU, the network on omp"):
+        net.predict(rows)
+
+
+@pytest.mark.skipif(not can_emulate(), reason="there is no C++ compiler")
+@pytest.mark.parametrize(
+    "kind, networks, settings",
+    [
+        ("regression", 1, {}),
+        ("regression", 1, {"clip": True}),
+        ("binary", 1, {}),
+        ("regression", 3, {}),
+    ],
+)
+def test_rows_on_the_gpu_are_predicted_there(
+    monkeypatch, tmp_path, kind, networks, settings
+):
+    net, x = trained(kind, networks, **settings)
+    net.export(tmp_path / "m.bin")
+    with emulated_gpu(monkeypatch):
+        on_gpu = nn.Network.of_file(tmp_path / "m.bin", backend="cuda")
+        with on_gpu.engine.beside_others() as there:
+            for rows in (x, x.astype(np.float64)):
+                out = elsewhere.outputs_there(on_gpu, there(rows), there)
+                assert out.get().tobytes() == on_gpu.predict(rows).tobytes()
+            gaps = x.copy()
+            gaps[3, 1] = np.nan
+            assert elsewhere.outputs_there(on_gpu, there(gaps), there) is None
+            wider = np.hstack([x, x])
+            assert elsewhere.outputs_there(on_gpu, there(wider), there) is None
