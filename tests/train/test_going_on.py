@@ -273,6 +273,19 @@ def test_settings_of_a_hostile_model_are_refused_in_a_line(here):
         assert (found.code, found.err.count("\n")) == (2, 1), found.err
 
 
+@pytest.mark.parametrize(
+    "rows, epochs",  # batches of 32: 200 steps of 19, 7 and 1 batches; a third of 240
+    [(600, 80), (64, 100), (32, 200), (20, 200)],
+)
+def test_few_rows_have_more_epochs_up_to_the_models_own(rows, epochs, here):
+    write_rows("few.csv", slice(600, 600 + rows))
+    model = nn.fit("few.csv", init="one.bin", holdout=0.0)
+    assert model.network.config["epochs"] == epochs
+    short = nn.fit("few.csv", init="one.bin", holdout=0.0, epochs=6)
+    again = nn.fit("few.csv", init=short, holdout=0.0)
+    assert again.network.config["epochs"] == min(6, -(-200 // -(-rows // 32)))
+
+
 def test_images_go_on_too(folder):
     rng = np.random.default_rng(3)
     x = rng.integers(0, 255, (120, 1, 8, 8)).astype(np.uint8)
