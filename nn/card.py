@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from .nn_aux import METRICS
+from .nn_aux import METRICS, quantiles_of
 from .utils import figure_text, listed, plural, target_text
 
 MOST_GROUPS = 4  # of equal networks
@@ -69,6 +69,9 @@ def _task_of(net) -> str:
     task = _WORDS_OF_TASK.get(net.task, f"{net.outputs} classes")
     if net.task == "regression" and net.outputs > 1:
         task = f"{net.outputs} numbers"
+    shares = quantiles_of(net.loss)
+    if shares:
+        task = f"quantiles {listed(shares, 8)} of a number"
     if net.task == "multilabel":
         pairs = listed([f"{pair[0]} or {pair[1]}" for pair in net.labels or ()], 8)
         task = f"{net.outputs} targets of two classes: {pairs}".removesuffix(": ")
@@ -184,6 +187,8 @@ def sureness_text(net) -> str:
     """Return up to which level there are intervals of predictions, or sets of
     classes."""
     what = "intervals" if net.task == "regression" else "sets of classes"
+    if quantiles_of(net.loss):
+        return f"no {what} of predictions beside the quantiles"
     if net.conformal is None:
         return f"no {what} of predictions: no 30 rows judged it, or they were not kept"
     return f"{what} of predictions up to level {net.conformal.levels[-1]:.4g}"

@@ -87,7 +87,18 @@ def _several_targets(result: dict, rows: str) -> str:
     )
 
 
+def _quantiles(result: dict, rows: str) -> str:
+    below = [
+        f"{percent_text(row['coverage'])} lie below {row['target']}"
+        for row in result["per_target"]
+    ]
+    return f"of {rows} {listed(below)}. Pinball loss {_figure(result, 'pinball')}"
+
+
 def _numbers(result: dict, rows: str) -> str:
+    targets = result.get("per_target", ())
+    if any("coverage" in row and "level" not in row for row in targets):
+        return _quantiles(result, rows)
     rmse = result["rmse"]
     chance = ""
     if rmse is not None and result["r2"] is not None and result["r2"] < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -78,8 +79,11 @@ def test_command(table, folder):
     assert pd.read_csv("e.csv")["target"].tolist()[:3] == NAMES
     page = ["--report", "m.html", "-q"]
     succeed("--test", "--model", "m.bin", "--dataset", table, *page)
-    assert "price 0.9" in (folder / "m.html").read_text()
-    assert "price" in succeed("--info", "--model", "m.bin").out
+    text = (folder / "m.html").read_text()
+    assert re.search(r"\d+ % lie below price 0\.1, .* below price 0\.9", text)
+    assert "quantiles 0.1, 0.5, 0.9 of a number" in text
+    told = succeed("--info", "--model", "m.bin").out
+    assert "beside the quantiles" in told
 
 
 def test_quantiles_have_their_shares_and_scikit_learns_loss(fitted):
