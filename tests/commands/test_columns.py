@@ -58,8 +58,10 @@ def test_any_column_is_written_in_any_order_and_more_than_once(passengers):
     lines = (passengers / "sub.jsonl").read_text().splitlines()
     row = json.loads(lines[8])
     assert list(row) == ["p", "Name, full", "again", "years", "true", "n", "n2"]
-    assert row["Name, full"] == "Mr. 8" and row["n"] == row["n2"] == 8
-    assert row["again"] == "P008" and row["years"] == rows_of("t.csv")[9][1]
+    assert row["Name, full"] == "Mr. 8"
+    assert row["n"] == row["n2"] == 8
+    assert row["again"] == "P008"
+    assert row["years"] == rows_of("t.csv")[9][1]
     scores = nn.Model.load("m.bin").predict_proba("t.csv")[:, 1]
     assert row["p"] == pytest.approx(float(scores[8]), rel=1e-6)
     succeed(
@@ -67,19 +69,22 @@ def test_any_column_is_written_in_any_order_and_more_than_once(passengers):
         *("--columns", "why=reasons,age", "-o", "sub.csv"),
     )
     table = rows_of("sub.csv")
-    assert table[0] == ["why", "age"] and table[1] == ["", rows_of("t.csv")[1][1]]
+    assert table[0] == ["why", "age"]
+    assert table[1] == ["", rows_of("t.csv")[1][1]]
 
 
 def test_a_column_that_is_not_there_or_comes_twice_is_refused(passengers):
     call = "predict", "m.bin", "t.csv", "-o", "sub.csv", "--columns"
     refused = run(*call, "PasengerId,predicted")
-    assert refused.code == 2 and "--columns PasengerId: no column" in refused.err
+    assert refused.code == 2
+    assert "--columns PasengerId: no column" in refused.err
     refused = run(*call, "a=predicted,a=row")
     assert refused.code == 2
     assert "two columns are called a; give one another name" in refused.err
     assert not (passengers / "sub.csv").exists()
     refused = run("predict", "m.bin", "t.csv", "--columns", "Name=")
-    assert len(refused.err.splitlines()) == 1 and not refused.out
+    assert len(refused.err.splitlines()) == 1
+    assert not refused.out
 
 
 def test_wrong_use_prints_its_line_alone(passengers):
@@ -95,7 +100,8 @@ def test_wrong_use_prints_its_line_alone(passengers):
     )
     for case in cases:
         refused = run(*case)
-        assert refused.code == 2 and len(refused.err.splitlines()) == 1, refused.err
+        assert refused.code == 2, refused.err
+        assert len(refused.err.splitlines()) == 1, refused.err
         assert not refused.out
     done = run("explain", *known, "--background", "none.csv")
     assert "--background has no effect without --output" in done.err
@@ -118,7 +124,8 @@ def test_compare_ends_with_a_code_that_says_which_is_better(folder):
     nn.Model.load("b.bin").save("c.bin")
     plain = run("compare", "a.bin", "b.bin")
     checked = run("compare", "a.bin", "b.bin", "--check")
-    assert plain.code == checked.code == 0 and plain.out == checked.out
+    assert plain.code == checked.code == 0
+    assert plain.out == checked.out
     assert run("compare", "b.bin", "a.bin").code == 0
     assert run("compare", "b.bin", "a.bin", "--check").code == 4
     assert run("compare", "b.bin", "c.bin", "--check", "--json").code == 3

@@ -31,7 +31,8 @@ def test_a_score_becomes_the_threshold_of_the_model_and_of_its_folds(noisy):
     result = succeed("threshold", "folds.bin", 0.2, "-o", "new.bin", "--json").json
     assert result == {"model": "folds.bin", "output": "new.bin", "threshold": 0.2}
     net = nn.Model.load("new.bin").network
-    assert net.threshold == 0.2 and net.config["threshold"] == 0.2
+    assert net.threshold == 0.2
+    assert net.config["threshold"] == 0.2
     assert net.crossed.thresholds == [0.2] * 4
     old = nn.Model.load("folds.bin").network
     assert old.threshold == 0.5
@@ -75,9 +76,11 @@ def test_a_rule_takes_held_out_rows_or_those_that_are_given(noisy):
     assert result["rows"] == 160
     tested = succeed("test", "new.bin", "--json").json
     assert tested["threshold"] == result["threshold"]
-    assert (tested["tp"], tested["f1"]) == (result["tp"], result["f1"])
+    assert tested["tp"] == result["tp"]
+    assert tested["f1"] == result["f1"]
     given = run("threshold", "held.bin", "f1", "t.csv", "-o", "other.bin", "--json")
-    assert given.code == 0 and "was trained on 240 of these 400 rows" in given.err
+    assert given.code == 0
+    assert "was trained on 240 of these 400 rows" in given.err
     said = succeed("threshold", "held.bin", 0.25, "-o", "new.bin")
     assert said.out == ""
     assert said.err.endswith("new.bin: held.bin with the threshold 0.25\n")
@@ -90,14 +93,16 @@ def test_what_cannot_be_a_threshold_is_refused(noisy):
     assert run("threshold", "held.bin", 0.3, "-o", "new.onnx").code == 2
     refused = run("threshold", "held.bin", 0.3)
     usage = "nn threshold needs MODEL SCORE/RULE [DATA] -o NEW"
-    assert refused.code == 2 and usage in refused.err
+    assert refused.code == 2
+    assert usage in refused.err
     write_three_classes(noisy / "three.csv")
     succeed(
         "train", "three.csv", "-m", "m.bin", "--layers", "auto,3", "--epochs", 1, "-q"
     )
     for value in (0.3, "f1"):
         refused = run("threshold", "m.bin", value, "-o", "new.bin")
-        assert refused.code == 2 and "is for two classes" in refused.err
+        assert refused.code == 2
+        assert "is for two classes" in refused.err
     assert not (noisy / "new.bin").exists()
     assert "nn threshold MODEL SCORE/RULE" in succeed("help", "threshold").out
     assert "nn threshold MODEL SCORE/RULE" in succeed("--help").out

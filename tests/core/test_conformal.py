@@ -67,7 +67,8 @@ def test_intervals_beside_plain_loops(rows, weighted, grouped):
     for place, level in enumerate(known.levels):
         high = plain_upper(scaled.tolist(), masses, (1 + level) / 2)
         low = -plain_upper((-scaled).tolist(), masses, (1 + level) / 2)
-        assert (target.low[place], target.high[place]) == (low, high)
+        assert target.low[place] == low
+        assert target.high[place] == high
     assert len(target.at) == 33 or rows < 33
     assert known.levels[-1] == pytest.approx(1 - 2 / (count + 1))
 
@@ -101,10 +102,12 @@ def test_equal_residuals_and_none_at_all():
     predicted = np.linspace(0, 1, 50)[:, None]
     exact = Intervals.of(predicted, predicted)
     low, high = exact.interval(predicted, 0.9)
-    assert (low == predicted).all() and (high == predicted).all()
+    assert (low == predicted).all()
+    assert (high == predicted).all()
     shifted = Intervals.of(predicted + 2, predicted)
     low, high = shifted.interval(predicted, 0.5)
-    assert low == pytest.approx(predicted + 2) and high == pytest.approx(predicted + 2)
+    assert low == pytest.approx(predicted + 2)
+    assert high == pytest.approx(predicted + 2)
 
 
 def test_a_level_that_the_rows_cannot_give_is_refused():
@@ -122,7 +125,8 @@ def test_a_level_that_the_rows_cannot_give_is_refused():
 def test_between_two_levels_the_wider_interval():
     truth, predicted = drawn(1000)
     known = Intervals.of(truth, predicted)
-    assert 0.85 in LEVELS and 0.9 in LEVELS
+    assert 0.85 in LEVELS
+    assert 0.9 in LEVELS
     asked = known.interval(predicted, 0.86)
     assert all(map(np.array_equal, asked, known.interval(predicted, 0.9)))
     narrower = known.interval(predicted, 0.85)
@@ -149,7 +153,8 @@ def test_no_interval_leaves_the_bounds():
     known = Intervals.of(truth, predicted, [(0.0, None)])
     free = Intervals.of(truth, predicted)
     low, high = known.interval(predicted, 0.9)
-    assert low.min() == 0 and (free.interval(predicted, 0.9)[0] < 0).any()
+    assert low.min() == 0
+    assert (free.interval(predicted, 0.9)[0] < 0).any()
     assert np.array_equal(high, free.interval(predicted, 0.9)[1].clip(0))
 
 
@@ -212,7 +217,8 @@ def test_sets_of_two_classes():
     truth = (rng.random(3000) < scores[:, 0]).astype(int)
     known = ClassSets.of(truth[:1000], scores[:1000])
     found = known.sets(scores[1000:], 0.9)
-    assert found.shape == (2000, 2) and found.any(axis=1).all()
+    assert found.shape == (2000, 2)
+    assert found.any(axis=1).all()
     for number in (0, 1):
         own = truth[1000:] == number
         assert found[own, number].mean() == pytest.approx(0.9, abs=0.03)

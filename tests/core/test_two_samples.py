@@ -121,7 +121,9 @@ def test_cells_apart_are_compared_together_and_as_others_where_they_expect_enoug
 def test_what_a_large_sample_never_had_is_found_beside_one_large_cell():
     inner = np.array([[20_000], [150]])
     p, difference = compared(inner, np.array([[0, 0], [0, 50]]))
-    assert p < 1e-99 and difference == 0.25
+    assert p < 1e-99
+    assert difference == 0.25
     assert compared(inner, np.array([[0, 0], [0, 0]])) == (1.0, 0.0)
     p, difference = compared(np.array([[500], [0]]), np.array([[0], [50]]))
-    assert p < 1e-40 and difference == 1.0
+    assert p < 1e-40
+    assert difference == 1.0

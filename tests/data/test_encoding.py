@@ -139,7 +139,8 @@ def test_by_default_only_a_usual_value_makes_pieces_which_hold_as_many_values_ea
         assert edges == {"zeros": 1 + pieces + 1}
         assert not any(encoder.waves for encoder in encoders.values())
     for encoder in embedded("linear", **numbers()).values():
-        assert not (encoder.edges or encoder.waves)
+        assert not (encoder.edges)
+        assert not (encoder.waves)
     columns = numbers()
     encoders = embedded("pieces5", **columns)
     counts = {}

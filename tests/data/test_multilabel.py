@@ -66,7 +66,8 @@ def test_numbers_among_the_targets_stay_a_regression(tmp_path):
 def test_a_regression_that_is_asked_for_has_bits_as_numbers(tmp_path):
     path = write(tmp_path / "t.csv", made())
     ds = nn.load(path, target="p,q", task="regression")
-    assert (ds.task, ds.labels) == ("regression", None)
+    assert ds.task == "regression"
+    assert ds.labels is None
 
 
 def test_any_two_classes_are_labels_where_they_are_asked_for(tmp_path):
@@ -194,7 +195,9 @@ def test_a_row_that_lacks_some_targets_stays(tmp_path):
     lacking = np.stack([rows % 7 == 2, rows % 5 == 1], axis=1)
     lacking[-1] = True
     stays = ~lacking.all(axis=1)
-    assert (ds.task, ds.rows, ds.unlabelled) == ("multilabel", 57, 3)
+    assert ds.task == "multilabel"
+    assert ds.rows == 57
+    assert ds.unlabelled == 3
     assert ds.about_unlabelled() == "left out: 3 rows without a target"
     assert (np.isnan(ds.y) == lacking[stays]).all()
     told = "rows without a target, which count for no loss of it: p (7), q (10)"
@@ -205,7 +208,8 @@ def test_one_hot_columns_with_gaps_stay_several_classes(tmp_path):
     columns = made()
     columns["q"] = 1 - columns["p"]
     ds = nn.load(write(tmp_path / "t.csv", with_gaps(columns)), target="p,q")
-    assert (ds.task, ds.rows) == ("multiclass", 60 - ds.unlabelled)
+    assert ds.task == "multiclass"
+    assert ds.rows == 60 - ds.unlabelled
     assert ds.unlabelled == 20
 
 

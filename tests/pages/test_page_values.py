@@ -598,7 +598,8 @@ def test_a_group_of_one_heavy_row_is_less_sure_than_its_weight():
     shares = weights[:40] / weights[:40].sum()
     error = deviation * np.sqrt((shares**2).sum())
     expected = ((shares * losses[:40]).sum() - mean) / error
-    assert (group.column, group.values) == ("word", "bad")
+    assert group.column == "word"
+    assert group.values == "bad"
     assert group.standard_errors == pytest.approx(expected, rel=1e-9)
 
 

@@ -257,9 +257,8 @@ def wait_for_checkpoint(
     well."""
     end = time.monotonic() + 3 * SECONDS
     while launcher.poll() != 0 and (not path.exists() or path.read_bytes() == before):
-        assert launcher.poll() in (None, 0) and time.monotonic() < end, (
-            launcher.communicate(timeout=5)
-        )
+        assert launcher.poll() in (None, 0), launcher.communicate(timeout=5)
+        assert time.monotonic() < end, launcher.communicate(timeout=5)
         time.sleep(0.01)
 
 

@@ -44,16 +44,12 @@ def assert_same(table, expected, form) -> None:
     np.testing.assert_array_equal(table.numbers, expected.numbers, form)
     for place, known in expected.columns.items():
         column = table.columns[place]
-        assert (column.reads, fields(column), column.words) == (
-            known.reads,
-            fields(known),
-            known.words,
-        ), (form, place)
-        assert (column.odd, column.low, column.high) == (
-            known.odd,
-            known.low,
-            known.high,
-        ), (form, place)
+        assert column.reads == known.reads, (form, place)
+        assert fields(column) == fields(known), (form, place)
+        assert column.words == known.words, (form, place)
+        assert column.odd == known.odd, (form, place)
+        assert column.low == known.low, (form, place)
+        assert column.high == known.high, (form, place)
 
 
 def written(frame, folder) -> dict:

@@ -77,7 +77,8 @@ def test_intervals_are_the_same_from_command_and_python(here):
     assert [*of_command.columns[:4]] == ["row", "predicted y", "low", "high"]
     model = nn.Model.load("value.bin")
     low, high = model.predict_interval("value_new.csv", LEVEL)
-    assert low.dtype == np.float64 and low.shape == (500,)
+    assert low.dtype == np.float64
+    assert low.shape == (500,)
     assert of_command["low"].tolist() == as_written(low)
     assert of_command["high"].tolist() == as_written(high)
     assert (low < high).all()
@@ -105,7 +106,8 @@ def test_sets_are_the_same_from_command_and_python(here):
     pairs = zip(sets, likeliest, strict=True)
     assert all(name in names for names, name in pairs)
     sizes = {len(names) for names in sets}
-    assert sizes - {1} and not sizes - {1, 2, 3}
+    assert sizes - {1}
+    assert not sizes - {1, 2, 3}
 
 
 def test_without_a_level_predictions_are_as_before(here):
@@ -147,7 +149,8 @@ def test_a_test_tells_how_many_rows_are_held(here, name):
     assert figures["width"] == pytest.approx(width)
     assert figures["coverage"] == pytest.approx(LEVEL, abs=0.06)
     usual = succeed(*data, "--json").json
-    assert usual["level"] == 0.9 and usual["width"] > figures["width"]
+    assert usual["level"] == 0.9
+    assert usual["width"] > figures["width"]
     assert model.test(f"{name}_new.csv", level=LEVEL)["width"] == figures["width"]
     text = succeed(*data, "--level", str(LEVEL)).out
     assert f"level 0.8 hold {100 * figures['coverage']:.1f} % of the rows" in text
@@ -212,7 +215,8 @@ def test_a_level_that_the_rows_cannot_give(here, mode):
     for name, most in (("value", "0.9933"), ("class", "0.9966")):
         data = (mode, f"{name}.bin", f"{name}_new.csv", "-q")
         result = run(*data, "--level", "0.999")
-        assert result.code == 2 and result.out == ""
+        assert result.code == 2
+        assert result.out == ""
         assert result.err.endswith(f"too few for it; ask for at most {most}\n")
         assert run(*data, "--level", most).code == 0
 
@@ -278,7 +282,8 @@ def test_those_of_the_default_are_of_crossed_scores():
     assert target.bounds == [lowest, highest], "of --clip"
     assert net.conformal == Intervals.of(truth, net.crossed.scores, [target.bounds])
     low, high = net.conformal.interval(np.array([[lowest], [highest]]), 0.95)
-    assert low[0, 0] == lowest and high[1, 0] == highest
+    assert low[0, 0] == lowest
+    assert high[1, 0] == highest
 
 
 def test_an_output_layer_bounds_intervals():

@@ -70,7 +70,8 @@ def test_the_command_trains_counts_as_numbers_and_keeps_the_loss(folder):
     assert info["network"][-1]["activation"] == "exp"
     told = json.loads(succeed("test", "m.bin", "--json").out)
     net = nn.Network.load("m.bin")
-    assert (net.task, net.loss) == ("regression", "poisson")
+    assert net.task == "regression"
+    assert net.loss == "poisson"
     # as told while training, but for the scale of the targets
     deviance = figures["val_loss"][-1] * net.target_scaling.scale[0]
     assert told["deviance"] == pytest.approx(deviance, rel=1e-4)
