@@ -152,17 +152,25 @@ class Intervals(NamedTuple):
 
         truth, predicted: (rows, targets). bounds: (low, high) of each target.
         """
-        masses = masses_of(len(truth), weights, groups)
-        most = 1 - 2 / (masses.sum() + 1)
-        if len(truth) < LEAST_ROWS or most <= ROUNDING:
+        are_known = ~np.isnan(np.asarray(truth, np.float64)).T
+        if are_known.sum(axis=1).min() < LEAST_ROWS:
+            return None
+        masses = [
+            masses_of(known.sum(), at_rows(weights, known), at_rows(groups, known))
+            for known in are_known
+        ]
+        most = 1 - 2 / (min(one.sum() for one in masses) + 1)
+        if most <= ROUNDING:
             return None
         levels = levels_below(most)
         targets = [
-            _residuals_of(*columns, masses, levels)
-            for columns in zip(
+            _residuals_of(y[known], p[known], *others, levels)
+            for known, y, p, *others in zip(
+                are_known,
                 np.asarray(truth, np.float64).T,
                 np.asarray(predicted, np.float64).T,
                 bounds or [(None, None)] * truth.shape[1],
+                masses,
                 strict=True,
             )
         ]
@@ -193,11 +201,12 @@ class Intervals(NamedTuple):
         return low.T, high.T
 
     def held_and_widths(self, truth: np.ndarray, predicted: np.ndarray, level: float):
-        """Return (whether each value lies in its interval, the interval's width), both
-        (rows, targets)."""
+        """Return (1 where a value lies in its interval, nan where it is missing, the
+        interval's width), both (rows, targets)."""
         low, high = self.interval(predicted, level)
         with np.errstate(over="ignore"):
-            return (low <= truth) & (truth <= high), high - low
+            are_held = (low <= truth) & (truth <= high)
+            return np.where(np.isnan(truth), np.nan, are_held), high - low
 
 
 def _residuals_of(

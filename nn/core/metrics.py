@@ -493,8 +493,19 @@ def r2(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float | None:
     truth and predicted (rows, outputs) float64. None if an output's truth is constant:
     there is nothing to explain.
     """
+    are_known = ~np.isnan(truth)
+    if not are_known.all():  # of each output by the rows that have it
+        each = [
+            r2(
+                truth[known, k, None],
+                predicted[known, k, None],
+                at_rows(weights, known),
+            )
+            for k, known in enumerate(are_known.T)
+        ]
+        return None if None in each else float(np.mean(each))
     weights, truth, predicted = without_zeros(weights, truth, predicted)
-    if are_constant(truth).any():
+    if not len(truth) or are_constant(truth).any():
         return None
     residuals = (truth - predicted) ** 2
     if weights is None:
@@ -512,9 +523,9 @@ def are_constant(values: np.ndarray) -> np.ndarray:
     outputs).
 
     Not asked of the variance: the mean of equal numbers is rounded, and their variance
-    then tiny but not 0.
+    then tiny but not 0. What is missing, nan, does not count.
     """
-    return values.min(axis=0) == values.max(axis=0)
+    return np.fmin.reduce(values, axis=0) == np.fmax.reduce(values, axis=0)
 
 
 # ---------------------------------------------------------------- by name
@@ -552,8 +563,11 @@ class Judged:
             threshold = DEFAULTS["threshold"]
         # each of several targets of two classes
         self.by_target: list[Judged] = []
-        if task == "multilabel":
+        if TASKS[task].by_output:
+            truth = truth.astype(np.float64).reshape(len(truth), -1)
+            # a target that a row lacks counts for no metric
             self._are_known = ~np.isnan(truth)
+        if task == "multilabel":
             for target, known in enumerate(self._are_known.T):
                 own = truth[known, target], scores[known, target]
                 cuts = at_rows(threshold, known) if np.ndim(threshold) else threshold
@@ -563,9 +577,7 @@ class Judged:
             picked = [decide(of_target, threshold) for of_target in scores.T]
             self.predicted = np.stack(picked, axis=1)
         elif task == "regression":
-            shape = (len(truth), -1)
-            truth = truth.astype(np.float64).reshape(shape)
-            scores = scores.astype(np.float64).reshape(shape)
+            scores = scores.astype(np.float64).reshape(len(truth), -1)
             self._errors = scores - truth
             self._persistence_errors = None
             if persistence is not None:
@@ -608,6 +620,24 @@ class Judged:
         are_right = (self.predicted == self.truth) | (self.truth != self.truth)
         return are_right.reshape(len(are_right), -1).all(axis=1)
 
+    @property
+    def _row_losses(self) -> np.ndarray:
+        """Return the loss of each row (rows,); where rows lack targets, of each target,
+        nan where it is missing (rows, targets)."""
+        if self._are_known.all():
+            return row_losses(self._loss, self.scores, self.truth)
+        known = np.where(self._are_known, self.truth, 1.0)
+        losses = row_losses(self._loss, self.scores[..., None], known[..., None])
+        return np.where(self._are_known, losses, np.nan)
+
+    def _of_known(self, values: np.ndarray, weights) -> tuple:
+        """Return (values, weights) of the targets that rows have, one a target; values
+        (rows, targets)."""
+        if weights is not None:
+            shape = self._are_known.shape
+            weights = np.broadcast_to(weights[:, None], shape)[self._are_known]
+        return values[self._are_known], weights
+
     def of_targets(self, weights=None) -> Iterator[tuple[Judged, np.ndarray | None]]:
         """Yield each of several targets, of the rows that have it, with their
         weights."""
@@ -645,13 +675,16 @@ class Judged:
         self, weights, names: Iterable[str], exact: bool
     ) -> dict[str, float | None]:
         def weighted_mean(values: np.ndarray) -> float:
-            if weights is None and values.ndim > 1:
+            own = weights
+            if values.ndim > 1 and np.isnan(values).any():
+                values, own = self._of_known(values, weights)
+            if own is None and values.ndim > 1:
                 return float(np.mean(values))
             if values.ndim != 1:
                 values = values.mean(axis=1)
             if exact:
-                return mean(values, weights)
-            return float((values * weights).sum() / weights.sum())
+                return mean(values, own)
+            return float((values * own).sum() / own.sum())
 
         formed_from = {
             "counts": cache(lambda: (self.counts(weights),)),
@@ -662,10 +695,7 @@ class Judged:
             "labels": lambda: (self, weights),
             "targets": lambda: (self, weights, exact),
             "numbers": lambda: (self.truth, self.scores, weights),
-            "losses": lambda: (
-                row_losses(self._loss, self.scores, self.truth),
-                weighted_mean,
-            ),
+            "losses": lambda: (self._row_losses, weighted_mean),
         }
         values = {}
         for name in names:

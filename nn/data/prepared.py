@@ -356,7 +356,7 @@ def _target_scaling(
     if not is_scaled and not settings.clip:
         return None
     y = ds.y[rows].reshape(len(rows), -1)
-    moments = Moments.of(y, weights=weights, block_values=min(y.size, MOMENT_VALUES))
+    moments = _moments_of(y, weights)
     if is_scaled:
         scaling = target_scaling(settings.output_function, moments)
     else:
@@ -367,6 +367,20 @@ def _target_scaling(
         return scaling
     margin = CLIP_MARGIN * (moments.high - moments.low)
     return replace(scaling, low=moments.low - margin, high=moments.high + margin)
+
+
+def _moments_of(y: np.ndarray, weights: np.ndarray | None) -> Moments:
+    """Return the moments of targets (rows, targets), of each by the rows that have
+    it."""
+    size = min(y.size, MOMENT_VALUES)
+    are_known = ~np.isnan(y)
+    if are_known.all():
+        return Moments.of(y, weights=weights, block_values=size)
+    each = []
+    for target, known in enumerate(are_known.T):
+        own = at_rows(weights, known)
+        each.append(Moments.of(y[known, target, None], weights=own, block_values=size))
+    return Moments(*map(np.concatenate, zip(*each, strict=True)))
 
 
 def target_scaling(activation: str, y: Moments) -> Scaling:
@@ -466,11 +480,11 @@ def _check_targets(ds: Dataset, loss: str) -> None:
     """Raise DataError for a target that the loss cannot have."""
     rule = loss_of(loss)
     y = ds.y.reshape(ds.rows, -1)
-    if ds.task != "multilabel":
+    if y.shape[1] == 1:
         refuse_gaps(ds, ["y"])
-    if rule.has is None or rule.has(y).all():
+    if rule.has is None or (rule.has(y) | np.isnan(y)).all():
         return
-    row, target = np.unravel_index(y.argmin(), y.shape)
+    row, target = np.unravel_index(np.nanargmin(y), y.shape)
     value = y[row, target]
     if ds.exposures is not None:
         value = (value * ds.exposures[row]).astype(y.dtype)

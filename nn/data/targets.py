@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from ..nn_aux import TASKS
 from ..utils import DataError, LayersMismatch, UsageError, listed, log, plural
 from .column import (
     TRUTHS,
@@ -75,9 +76,10 @@ def targets_of(
         facts |= {"labels": labels.names, "label_type": labels.label_type}
         return Targets(labels.values, **facts)
     if len(places) > 1 or column.reads == "number":
+        may_lack = len(places) > 1 and not schema.plain
         for target_place in places:
             table.columns[target_place] = settled(table.columns[target_place], "number")
-            check_numbers(source, table, target_place)
+            check_numbers(source, table, target_place, may_lack=may_lack)
         columns = [table.columns[place] for place in places]
         return Targets(np.column_stack([c.values for c in columns]), **facts)
     if column.reads == "text" and schema.classes is None and _are_codes(column.words):
@@ -98,16 +100,15 @@ def targets_of(
 
 
 def targets_may_lack(table: Table, places: list[int], schema: Schema) -> bool:
-    """Return whether rows stay of which some targets are gaps: several of two classes
-    each, which are not those of one class of several."""
-    if schema.labels is not None or len(places) < 2:
-        return schema.labels is not None
-    if schema.task not in ("auto", "multilabel"):
+    """Return whether rows stay of which some targets are gaps: of several targets,
+    which are not those of one class of several."""
+    if len(places) < 2 or schema.task in ("binary", "multiclass"):
         return False
-    is_asked = schema.task == "multilabel"
-    found = labels_in([table.columns[place] for place in places], is_asked)
-    if found is None or is_asked:
-        return is_asked
+    if schema.task != "auto":
+        return True
+    found = labels_in([table.columns[place] for place in places], False)
+    if found is None:
+        return True
     whole = found.values[~np.isnan(found.values).any(axis=1)]
     return not len(whole) or not _is_one_hot(whole)
 
@@ -248,14 +249,16 @@ def dataset_of(
     if task == "regression":
         ends = []
         if len(y):
-            ends = np.append(np.abs(y).argmax(axis=0), y.argmin(axis=0)).tolist()
+            least = np.where(np.isnan(y), np.inf, y).argmin(axis=0)
+            ends = np.append(np.nan_to_num(np.abs(y)).argmax(axis=0), least).tolist()
         ds.row_names = {row: target_rows.row(row) for row in ends}
     if task == "multilabel":
         ds.labels = target_rows.labels
-        ds.remarks += _about_missing(y, target_rows.columns)
         ds.label_type = target_rows.label_type
     if classes is not None and schema.classes is None:
         ds.label_type = _type_of(classes, target_rows.label_type)
+    if TASKS[task].by_output and len(y):
+        ds.remarks += _about_missing(y, target_rows.columns)
     ds.remarks += _doubts(target_rows, task, schema)
     return ds
 
@@ -601,11 +604,11 @@ def _regression(targets: Targets, schema: Schema) -> np.ndarray:
     _check_columns(targets, schema)
     if schema.target_type is not None:
         dtype = schema.target_type
-    elif is_coarse(targets.values.min(axis=0), targets.values.max(axis=0)):
+    elif is_coarse(*(end.reduce(targets.values) for end in (np.fmin, np.fmax))):
         dtype = "float64"
     with np.errstate(over="ignore"):
         y = targets.values.astype(dtype)
-    if not np.isfinite(y).all():
+    if np.isinf(y).any():
         raise DataError(
             f"{targets.place}: numbers too large for {dtype}; use --dtype float64"
         )

@@ -34,6 +34,7 @@ ERROR_RANGES = 8
 FIFTHS = 5
 MOST_PAGE_GROUPS = 8
 ENDS = (0.0, 1.0)
+LEAST_WHOLE = 1  # rows with all targets, for pictures of numbers
 
 
 def answer(net: Network, result: dict, about: str) -> str:
@@ -370,6 +371,10 @@ def number_blocks(net: Network, result: dict, truth, scores, weights) -> list[Bl
     """Return predicted against true values, the errors, and the errors by range of the
     prediction."""
     weights, truth, scores = without_zeros(weights, truth, scores)
+    whole = np.flatnonzero(~np.isnan(truth).any(axis=1))
+    if len(whole) < LEAST_WHOLE:
+        return [f"No pictures: fewer than {LEAST_WHOLE} rows have all targets."]
+    weights, truth, scores = at_rows(weights, whole), truth[whole], scores[whole]
     predicted = scores.astype(np.float64)
     differences = predicted - truth
     names = _names_of_targets(net)

@@ -273,6 +273,8 @@ def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[d
         if net.task == "multilabel":
             pairs = zip(label_names(net), true, strict=True)
             true = [pair[int(one)] if one == one else None for pair, one in pairs]
+        elif net.task == "regression":
+            true = [one if one == one else None for one in true]
         record = {"row": int(row), "true": true}
         for name, model_scores in zip(names, scores, strict=True):
             record[name] = model_scores[row].tolist()

@@ -41,7 +41,7 @@ def row_losses(net: Network, truth: np.ndarray, scores: np.ndarray) -> np.ndarra
     where no probabilities tell more."""
     scores = scores.astype(np.float64)
     if net.task == "regression":
-        return np.abs(scores - truth).mean(axis=1)
+        return np.nanmean(np.abs(scores - truth), axis=1)
     if TASKS[net.task].by_output:
         return core_losses.row_losses(TASKS[net.task].loss, scores, truth)
     if not gives_logits(net):

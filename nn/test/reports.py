@@ -27,6 +27,7 @@ from ..core.metrics import (
     confusion_matrix,
     mcc_square,
 )
+from ..core.weighted import at_rows
 from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.pictures import check_range
 from ..data.twins import twins_to_keep_together
@@ -429,19 +430,20 @@ def figures_by_target(
     losses = [f"quantile={share}" for share in quantiles_of(loss or "mse")]
     by_target = []
     for number in range(truth.shape[1]):
-        column = slice(number, number + 1)
+        known = ~np.isnan(truth[:, number])
+        own = at_rows(weights, known)
         forecast = None
         if persistence is not None:
-            forecast = persistence[:, column]
+            forecast = persistence[known, number, None]
         judged = Judged(
             "regression",
-            truth[:, column],
-            predicted[:, column],
+            truth[known, number, None],
+            predicted[known, number, None],
             persistence=forecast,
             loss=losses[number] if losses else loss,
         )
         figures: dict = {"target": targets[number] if targets else str(number)}
-        for name, value in judged.values(weights).items():
+        for name, value in judged.values(own).items():
             figures[name] = None
             if value is not None and math.isfinite(value):
                 figures[name] = value
@@ -460,7 +462,7 @@ def _remark_on_one_large_error(
     if len(truth) < LEAST_ROWS_OF_A_TENTH:
         return
     with np.errstate(all="ignore"):
-        squares = (predicted - truth) ** 2
+        squares = np.where(np.isnan(truth), 0.0, (predicted - truth) ** 2)
         row_squares = squares.sum(axis=1)
         if weights is not None:
             row_squares = row_squares * weights

@@ -47,8 +47,9 @@ def bounds_of(net) -> list[list[float | None]]:
 
 
 class Held(NamedTuple):
-    """Rows that intervals or sets of a level hold: whether the truth of each, (rows,
-    targets), of classes (rows, 1); their widths or sizes, of the same shape."""
+    """Rows that intervals or sets of a level hold: whether the truth of each, nan where
+    it is missing, (rows, targets), of classes (rows, 1); their widths or sizes, of the
+    same shape."""
 
     level: float
     are_held: np.ndarray
@@ -58,7 +59,7 @@ class Held(NamedTuple):
         """Return the keys `level`, `coverage`, `width` of `test`: the share of rows
         that are held, and the mean width, None beyond float64; of several targets the
         means of theirs."""
-        coverage = np.average(self.are_held.mean(axis=1), weights=weights)
+        coverage = _mean_of_known(self.are_held, weights)
         figures = {"level": self.level, "coverage": float(coverage), "width": None}
         width = np.average(self.widths.mean(axis=1), weights=weights)
         if np.isfinite(width):
@@ -71,6 +72,15 @@ class Held(NamedTuple):
         return self._replace(
             are_held=self.are_held[:, part], widths=self.widths[:, part]
         )
+
+
+def _mean_of_known(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the mean of values (rows, targets), of which some may be missing; nan
+    where all are."""
+    if not np.isnan(values).any():
+        return np.average(values.mean(axis=1), weights=weights)
+    counts = ~np.isnan(values) * (1.0 if weights is None else weights[:, None])
+    return np.nansum(values * counts) / (counts.sum() or np.nan)
 
 
 def held(net, truth, scores, level: float | None = None) -> Held | None:
@@ -115,4 +125,4 @@ def held_by_others(
         if known is None or known.levels[-1] < level:
             return None
         both[:, own] = known.held_and_widths(rows[0][own], rows[1][own], level)
-    return Held(level, both[0] > 0, both[1])
+    return Held(level, both[0], both[1])

@@ -487,7 +487,7 @@ class Member:
         """Raise NotFinite, or DataError that names a gap in the data, for a loss that a
         model file cannot hold."""
         if not math.isfinite(loss):
-            refuse_gaps(self.rows.training.ds)
+            refuse_gaps(self.rows.training.ds, ["x"])
             self._refuse_far(f"the {name} is {loss}")
             raise NotFinite(
                 f"{name} is {loss} at epoch {self.at.epoch + 1}: "

@@ -136,12 +136,15 @@ def test_more_outputs_than_classes_are_refused_with_the_cure(write, labels, task
     assert ds.outputs == len(set(labels))
 
 
-def test_several_target_columns_are_classes_if_one_hot_and_numbers_if_not(write):
+def test_several_target_columns_are_classes_if_one_hot_labels_if_bits_else_numbers(
+    write,
+):
     numbers = [[1, 0, 0], [0, 1, 1]]
     as_given = {"task": "regression", "dtype": "float64"}
     cases = (
         ("1,5,1,0,0\n2,6,0,0,1\n3,7,0,1,0\n", {}, "multiclass", [0, 2, 1]),
-        ("1,5,1,0,0\n2,6,0,1,1\n", {}, "regression", numbers),
+        ("1,5,1,0,0\n2,6,0,1,1\n", {}, "multilabel", numbers),
+        ("1,5,1,0,0\n2,6,0,1,2\n", {}, "regression", [[1, 0, 0], [0, 1, 2]]),
         ("1,5,0\n2,6,2\n3,3,1\n", {}, "multiclass", [0, 2, 1]),
         ("1,5,1,0,0\n2,6,0,0,1\n", as_given, "regression", [[1, 0, 0], [0, 0, 1]]),
     )

@@ -260,12 +260,9 @@ def test_a_target_that_no_row_of_a_test_has_is_undefined(tmp_path):
     assert figures["f1"] == figures["per_target"][0]["f1"]
 
 
-@pytest.mark.parametrize("task, outputs", [("regression", 1), ("regression", 2)])
-def test_numbers_that_are_missing_are_refused_in_arrays(task, outputs):
-    x = np.zeros((9, 2), np.float32)
-    y = np.arange(9.0 * outputs).reshape(9, outputs)
-    y[4, 0] = np.nan
-    ds = nn.Dataset(x + y[:, :1], y, task)
-    ds.x[:] = 1
+def test_the_one_target_of_a_row_cannot_be_missing_in_an_array():
+    y = np.arange(9.0).reshape(9, 1)
+    y[4] = np.nan
+    ds = nn.Dataset(np.ones((9, 2), np.float32), y, "regression")
     with pytest.raises(DataError, match=r"y\[4, 0\]: found nan, expected a number"):
-        nn.train(nn.Network.for_data(ds, f"2,{outputs}"), ds)
+        nn.train(nn.Network.for_data(ds, "2,1"), ds)
