@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -130,6 +131,15 @@ def elsewhere(tmp_path_factory) -> None:
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
     # programs that tests start import what is tested, too
     os.environ["PYTHONPATH"] = environment()["PYTHONPATH"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """No test has a power cut: files need not reach the disk, which takes longer than
+    what most tests do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ def on_gpu(rng, *shape):
     return device.cupy().asarray(rng.normal(size=shape))
 
 
-@pytest.mark.usual(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
 def test_each_step_is_the_product(kernels, step):
     rng = np.random.default_rng(0)

@@ -589,7 +589,7 @@ def default_model(folder, task: str):
     return nn.Model.load(folder / "m.bin").network
 
 
-@pytest.mark.usual(1, 1)
+@pytest.mark.usual(0, 1)
 @pytest.mark.parametrize("task", ["number", "three"])
 def test_a_default_model_is_a_small_graph_with_readable_names(task, folder):
     net = default_model(folder, task)

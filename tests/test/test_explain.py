@@ -543,7 +543,8 @@ def test_images_and_one_class_are_refused():
 
 def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(folder):
     write(table())
-    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--effort", "quick")
+    command = ("--train", "--dataset", "t.csv", "--model", "m.bin", "--epochs", 20)
+    succeed(*command, "--layers", "auto,8,1", "--folds", 2)
     of_model = "--explain", "--model", "m.bin"
     printed = succeed(*of_model).out.splitlines()
     assert len(printed) <= 25
