@@ -293,6 +293,11 @@ def _items_of(spec: str) -> list[str]:
         raise UsageError(
             f"--layers {spec}: an item is empty; write items with one comma between them"
         )
+    words = re.split(r"[-;/ ]+", spec)
+    if len(items) < 2 and len(words) > 1:
+        raise UsageError(
+            f"--layers {spec}: items have commas between them: {','.join(words)}"
+        )
     if len(items) < 2:
         raise UsageError(
             f"--layers {spec}: needs an input and at least one layer, e.g. 30,60,10,1 or auto,{spec},1"

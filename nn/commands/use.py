@@ -234,7 +234,9 @@ def compare_command(flags) -> int:
     if len(paths) == 2 and paths[0] == paths[1]:
         raise UsageError(f"--compare {flags.compare}: the same model twice; give two")
     if len(paths) != 2:
-        raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
+        raise UsageError(
+            f"--compare {flags.compare}: expected two model files, as in nn compare A B"
+        )
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
     check_same_outputs(nets, paths)
     sides = []

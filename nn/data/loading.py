@@ -25,6 +25,7 @@ from ..utils import (
     UsageError,
     log,
     names_apart,
+    network_of,
 )
 from . import records
 from .arrays import Arrays, images_of
@@ -584,6 +585,7 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     columns is told.
     Raises UsageError where `memory` is too little for the network.
     """
+    net = network_of("load_for", net)
     if memory is not None:
         memory = BYTES("--memory", memory)
     records.check_memory(

@@ -227,8 +227,9 @@ def _columns_of_role(source: TableSource, flag: str, schema: Schema) -> list[int
     """Return the columns of ids, weights, exposures, groups or times; a file that a
     model is used on need not have them, but for exposures."""
     asked = getattr(schema.choices, flag)
-    names = source.names
-    if not schema.follows_model or not names or asked in names or flag == "exposure":
+    names = source.names or []
+    is_needed = not schema.follows_model or flag == "exposure"
+    if asked is None or is_needed or asked in names:
         return columns_asked_for(source, flag, asked)
     columns = []
     for word in split_names(asked):

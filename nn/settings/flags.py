@@ -945,6 +945,10 @@ GONE = {  # a former flag -> what takes its place
 }
 ELSEWHERE = {  # what is no setting of its own -> how it is asked for
     "dropout": "write dropout0.2 among --layers, as in auto,64,dropout0.2,1, or --vary dropout=0..0.5",
+    "features": "all columns are inputs; --drop A,B names those that are not",
+    "format": "the suffix of --output says it, as in -o m.onnx",
+    "shap": "nn explain MODEL DATA -o FILE writes the contributions to each prediction",
+    "V": "did you mean --version?",
 }
 SYNONYMS = {  # what other programs call a setting, or a person does
     "lr": "learning_rate",
@@ -954,6 +958,7 @@ SYNONYMS = {  # what other programs call a setting, or a person does
     "label": "target",
     "y": "target",
     "hidden": "layers",
+    "hidden_layer_sizes": "layers",
     "test_size": "holdout",
     "val_split": "validation",
     "early_stopping": "patience",
@@ -966,12 +971,15 @@ SYNONYMS = {  # what other programs call a setting, or a person does
     "device": "backend",
     "workers": "threads",
     "jobs": "threads",
+    "n_jobs": "threads",
+    "t": "target",
     "ensemble": "networks",
     "cv": "folds",
     "tune": "vary",
     "log": "history",
     "save": "model",
     "ignore": "drop",
+    "exclude": "drop",
     "normalize": "scaling",
 }
 BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.alias) if name}

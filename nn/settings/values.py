@@ -101,12 +101,18 @@ OTHER_NAMES = {  # what other programs call a value -> its name here
     "fast": "quick",
     "medium": "standard",
     "high": "best",
+    "max": "best",
     "standard": "standardization",
     "zscore": "standardization",
     "minmax": "normalization",
     "auc": "roc_auc",
     "crossentropy": "ce",
+    "cross_entropy": "ce",
+    "binary_crossentropy": "bce",
+    "l1": "mae",
+    "l2": "mse",
     "classification": "multiclass",
+    "multi": "multiclass",
 }
 
 
@@ -131,6 +137,8 @@ class Value:
         """Return the text of a list; other values as they are, without NumPy's
         types."""
         given = plain(given)
+        if type(given) is int and self.joined:
+            given = [given]
         is_list = isinstance(given, (list, tuple, set, frozenset))
         if isinstance(given, Mapping):
             is_list = self.adds_up

@@ -23,6 +23,11 @@ MODE_SYNONYMS = {  # of the words, as people may type them
     "serve": "export",
     "tune": "train --effort best",
     "report": "test --report page.html",
+    "run": "predict",
+    "apply": "predict",
+    "infer": "predict",
+    "version": "--version",
+    "list": "help",
 }
 HELP_FLAGS = ("--help", "-h", "--version", "--completion")  # of help.py
 _KNOWN = {name: flag for flag in [*MODES.values(), *FLAGS] for name in flag.names}

@@ -12,10 +12,10 @@ import numpy as np
 from ..core.bootstrap import Sampling, in_each_resample, student_quantile
 from ..core.metrics import Judged, check_metric, formula_name, metric
 from ..data.dataset import Dataset, TableRows, as_read_by
-from ..data.loading import without_gaps
+from ..data.loading import load_for, without_gaps
 from ..matrix import matmul
 from ..nn_aux import METRICS
-from ..utils import DataError, UsageError, listed, log
+from ..utils import DataError, UsageError, listed, log, network_of
 from .reports import truth_and_scores, warn_of_trained
 from .trained_rows import trained_on
 from .values import Value, names_of, scores_of
@@ -75,7 +75,7 @@ class Importance:
 
 def importance(
     net,
-    ds: Dataset,
+    ds,
     *,
     repeats: int | None = None,
     metric_name: str | None = None,
@@ -87,12 +87,16 @@ def importance(
     """Return the importance of raw columns, and of groups `a+b,c+d` of them, on rows
     that the model did not see.
 
+    ds: a Dataset, a file or a data frame.
     repeats: None, five, and fewer of more than 100 columns. progress: called with how
     many exchanges are done, and of all. parts: (rows, members with their weights) by
     whom rows are predicted; None: all rows by all members, with a warning where the
     model was trained on them. Raises DataError where the metric means nothing for these
     rows, and UsageError for an unknown metric or column.
     """
+    net = network_of("importance", net)
+    if not isinstance(ds, Dataset):
+        ds = load_for(net, ds)
     ds, parts = _counting(as_read_by(net, ds), parts)
     if parts is None:
         warn_of_trained(trained_on(net, ds))

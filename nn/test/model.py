@@ -18,7 +18,7 @@ from ..data.loading import load_for
 from ..files.export.formats import export
 from ..nn import Network
 from ..settings.flags import BY_NAME
-from ..utils import UsageError, listed
+from ..utils import UsageError, listed, network_of
 from .compare import Side, compared_sides
 from .drift import drift
 from .importance import Importance, importance
@@ -46,7 +46,7 @@ class Model:
     """
 
     def __init__(self, network: Network, metrics: dict | None = None):
-        self.network = network
+        self.network = network_of("Model", network)
         self.metrics = metrics or {}
 
     @classmethod

@@ -15,7 +15,7 @@ from ..data.loading import load_for
 from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn_aux import METRICS
-from ..utils import DataError, log, logged_once
+from ..utils import DataError, log, logged_once, network_of
 from .reports import (
     check_threshold,
     figures_of,
@@ -75,6 +75,7 @@ def test(
     Raises DataError if the data do not fit the network or a row has values for which
     its output is not finite, and UsageError for a threshold or task that cannot be.
     """
+    net = network_of("test", net)
     if isinstance(ds, (str, os.PathLike)) or open_frame(ds) is not None:
         ds = load_for(net, ds)
     fold_scores = None

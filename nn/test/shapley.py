@@ -49,7 +49,7 @@ from ..core import SUFFIXES, extension, pointer
 from ..data.dataset import Dataset, TableRows, as_read_by
 from ..data.given_rows import rows_of
 from ..data.loading import load_for, training_file
-from ..utils import InputNotFound, UsageError, default_threads, log
+from ..utils import InputNotFound, UsageError, default_threads, log, network_of
 from .values import Reading, Value, by_column, engine_of, layers_of, names_of, raw_data
 
 BACKGROUND = 100  # rows
@@ -202,6 +202,7 @@ def explain(
     coalitions, however many. Raises UsageError for images, and for more columns than
     all coalitions can be computed of.
     """
+    net = network_of("explain", net)
     if background is None:
         background = background_rows(net, None, seed)
     else:

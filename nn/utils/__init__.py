@@ -26,6 +26,7 @@ from .errors import (
     RowError,
     SideFileError,
     UsageError,
+    network_of,
     speaking_of_flags,
     spoken,
 )

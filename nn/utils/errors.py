@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Sequence
 
@@ -122,3 +123,13 @@ class SideFileError(OutputError):
     def __init__(self, failures: Sequence[OutputError], result: dict):
         super().__init__("; ".join(dict.fromkeys(map(str, failures))))
         self.result = result
+
+
+def network_of(function: str, model):
+    """Return the network of a Model, what else predicts as it is. function: that was
+    given it. Raises UsageError for the path of a file."""
+    if isinstance(model, (str, os.PathLike)):
+        raise UsageError(
+            f"{function}: found the path {model}, expected a model; nn.Model.load reads one"
+        )
+    return getattr(model, "network", model)

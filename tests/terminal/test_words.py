@@ -58,6 +58,20 @@ TRAIN = ("train", "iris.csv", "-m", "x.bin")
         ((*TRAIN, "--optimizer", "AdamW"), "AdamW is called adam"),
         ((*TRAIN, "--backend", "gpu"), "gpu is called cuda"),
         ((*TRAIN, "--effort", "fast"), "fast is called quick"),
+        ((*TRAIN, "--layers", "auto-16-3"), "commas between them: auto,16,3"),
+        ((*TRAIN, "--layers", "auto 16 3"), "commas between them: auto,16,3"),
+        ((*TRAIN, "--loss", "cross_entropy"), "cross_entropy is called ce"),
+        ((*TRAIN, "--effort", "max"), "max is called best"),
+        ((*TRAIN, "-target", "kind"), "did you mean --target?"),
+        ((*TRAIN, "--n_jobs", "2"), "did you mean --threads?"),
+        ((*TRAIN, "--exclude", "kind"), "did you mean --drop?"),
+        ((*TRAIN, "--features", "a"), "--drop A,B names those that are not"),
+        (("export", "m.bin", "--format", "onnx"), "the suffix of --output says it"),
+        (("explain", "m.bin", "--shap"), "nn explain MODEL DATA -o FILE"),
+        (("compare", "m.bin"), "as in nn compare A B"),
+        (("run", "m.bin"), "did you mean nn predict?"),
+        (("version",), "did you mean nn --version?"),
+        (("-V",), "did you mean --version?"),
         (("train", "iris", "-m", "x.bin"), "did you mean iris.csv?"),
         (("train", "Iris.csv", "-m", "x.bin"), "did you mean iris.csv?"),
         (("train", "irs.csv", "-m", "x.bin"), "did you mean iris.csv?"),
@@ -111,6 +125,49 @@ def test_help_is_given_however_it_is_asked_for(words, like):
 def test_a_setting_that_is_none_is_answered_in_python_too():
     with pytest.raises(nn.UsageError, match=r"write dropout0\.2 among"):
         nn.fit("iris.csv", dropout=0.2)
+
+
+def test_functions_take_a_model_and_refuse_its_path():
+    model = nn.Model.load("m.bin")
+    assert nn.test(model, "iris.csv") == nn.test(model.network, "iris.csv")
+    nn.export(model, "m.c")
+    of_model = nn.importance(model, "iris.csv")
+    of_network = nn.importance(model.network, nn.load_for(model, "iris.csv"))
+    assert vars(of_model) == vars(of_network)
+    frame = pandas.read_csv("iris.csv").drop(columns="kind").head(2)
+    background = pandas.read_csv("iris.csv").drop(columns="kind").tail(5)
+    assert len(nn.explain(model, frame, background).values) == 2
+    calls = (
+        lambda: nn.test("m.bin", "iris.csv"),
+        lambda: nn.export("m.bin", "m.c"),
+        lambda: nn.explain("m.bin", frame),
+        lambda: nn.importance("m.bin", "iris.csv"),
+        lambda: nn.load_for("m.bin", "iris.csv"),
+        lambda: nn.Model("m.bin"),
+    )
+    for call in calls:
+        with pytest.raises(nn.UsageError, match="found the path m.bin"):
+            call()
+
+
+def test_layers_of_one_number_are_refused_as_text_is():
+    for call in (nn.Network, lambda layers: nn.fit("iris.csv", layers=layers)):
+        with pytest.raises(nn.UsageError, match="needs an input and at least one"):
+            call(16)
+
+
+def test_a_list_without_names_needs_no_id():
+    columns = pandas.read_csv("iris.csv").assign(number=range(120))
+    columns["word"] = ["a", "b", "c"] * 40
+    kept = columns[["number", "word", "sepal_length", "kind"]]
+    model = nn.fit(kept, "kind", id="number", layers="auto,4,3", epochs=1)
+    rows = kept.drop(columns="kind")
+    expected = model.predict_proba(rows)[:3].tolist()
+    inputs = rows.drop(columns="number")
+    for table in (rows, inputs):
+        lists = table.to_numpy(object).tolist()[:3]
+        assert model.predict_proba(lists).tolist() == expected
+        assert model.predict_proba(lists[:1]).tolist() == expected[:1]
 
 
 def test_one_row_of_a_frame_is_a_frame():

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ...utils import UsageError, check_writable
+from ...utils import UsageError, check_writable, network_of
 from .c_file import save_c
 from .columns import check_columns
 from .onnx_file import save_onnx
@@ -41,6 +41,7 @@ def export(net, path: str | os.PathLike, level: float | None = None) -> None:
     Raises UsageError for a network that the format cannot hold, an unknown suffix or a
     missing package, OutputError.
     """
+    net = network_of("export", net)
     write = writer_of(path)
     check_writable(path)
     check_columns(net, path)
