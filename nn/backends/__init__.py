@@ -8,6 +8,8 @@ name, except to list it.
                 several devices compute with
     mpi.py      ranks of seq and omp
     cuda/       cuda and cudnn: one GPU or several
+    elsewhere.py  rows in arrays of other libraries, on a GPU too: their predictions
+                stay there
     auto.py     which backend `auto` stands for
     TRAITS      facts of each backend that are known before it computes
 

@@ -6,7 +6,6 @@
                    name
     prediction.py  raw rows -> rows as the engine takes them -> outputs in the targets'
                    units, averaged over members
-    elsewhere.py   rows in arrays of other libraries, on a GPU too
     facts.py       Facts: what a network knows of its data and its training, the record
                    of which a model file keeps every field
     crossed.py     Crossed: the fold of each row of a cross-validation and its scores,

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from .. import backends
+from ..backends import elsewhere
 from ..cluster import RankGroup
 from ..core.random import GlibcRandom
 from ..core.thresholds import tempered
@@ -33,7 +34,7 @@ from ..settings.flags import (
 )
 from ..settings.values import GPUS, LAYERS, one_of, plain
 from ..utils import UsageError, counted, listed, plural
-from . import elsewhere, model, parameters, prediction
+from . import model, parameters, prediction
 from .facts import FACTS, Facts
 
 _making = threading.RLock()  # an engine

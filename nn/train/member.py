@@ -101,13 +101,9 @@ class Member:
 
     def facts_of(self, prepared: Prepared) -> dict:
         """Return what a model must know to read such data, and its settings."""
-        holdout = 0.0
-        if len(prepared.split.holdout):
-            holdout = self.options.holdout
         return {
             **prepared.facts,
-            **self.options.facts,
-            "holdout": holdout,
+            **self.options.facts_with(prepared.split),
             **self.trial.facts,
             "config": {
                 **config_of(self.net, prepared.ds, self.options),

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends.engine import EpochSettings
 from ..core.metrics import check_metric
+from ..data.splits import Split
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import (
@@ -182,11 +183,15 @@ class Options(
             return DEFAULTS["threshold"]
         return self.threshold
 
-    @property
-    def facts(self) -> dict:
-        """Return what a model keeps of them beside its settings, by the names of
-        nn.facts.Facts: what a rule or a calibration finds comes later."""
-        return {"threshold": self.first_threshold, "temperature": 1.0}
+    def facts_with(self, split: Split) -> dict:
+        """Return what a model keeps of them and of a split beside its settings, by the
+        names of nn.facts.Facts: what a rule or a calibration finds comes later."""
+        holdout = self.holdout if len(split.holdout) else 0.0
+        return {
+            "threshold": self.first_threshold,
+            "temperature": 1.0,
+            "holdout": holdout,
+        }
 
     def config(self) -> dict:
         """Return the settings as files keep them: those that came later only where they

@@ -268,10 +268,8 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
         )
     if not net.is_combined:
         return Plan(net, ds, trials[0].options, split, trials)
-    facts = trials[0].prepared.facts | options.facts
-    facts |= {"temperature": net.temperature, "holdout": 0.0, "ancestors": ancestors}
-    if len(split.holdout):
-        facts["holdout"] = options.holdout
+    facts = trials[0].prepared.facts | options.facts_with(split)
+    facts |= {"temperature": net.temperature, "ancestors": ancestors}
     epochs = max(trial.options.epochs for trial in trials)
     return Plan(
         net,
@@ -390,10 +388,8 @@ def plan_folds(
     # what the network of all reads is scaled by all rows that are not held out
     rows = split.known
     of_all = Split(rows, rows[:0], split.holdout)
-    facts = Prepared.of(ds, of_all, settings, net.encoding).facts | options.facts
-    facts["holdout"] = 0.0
-    if len(split.holdout):
-        facts["holdout"] = options.holdout
+    facts = Prepared.of(ds, of_all, settings, net.encoding).facts
+    facts |= options.facts_with(split)
     options_of_fold = _with_one_split(net, options)
     share = options.validation_share
     if options.validation == OF_FOLD:

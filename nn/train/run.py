@@ -131,16 +131,17 @@ class Run:
         net = member.net
         prepared = member.trial.prepared
         loaded = self._shared.get((prepared, refit))
-        is_shared = self._is_shared(prepared)
+        used = prepared
+        if loaded is not None:
+            used = loaded.prepared
+        elif refit:
+            used = prepared.with_validation_rows()
+        net.facts = replace(net.facts, **member.facts_of(used))
         if loaded is None:
-            used = prepared
-            if refit:
-                used = prepared.with_validation_rows()
-            net.facts = replace(net.facts, **member.facts_of(used))
+            is_shared = self._is_shared(prepared)
             loaded = self._loaded(member, used, refit, is_shared)
             if is_shared:
                 self._shared[prepared, refit] = loaded
-        net.facts = replace(net.facts, **member.facts_of(loaded.prepared))
         return loaded
 
     def _loaded(
