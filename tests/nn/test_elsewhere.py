@@ -7,7 +7,7 @@ import pytest
 from support.emulated_gpu import can_emulate, emulated_gpu
 
 import nn
-from nn.nn import elsewhere
+from nn.backends import elsewhere
 from nn.utils import UsageError
 
 
