@@ -347,6 +347,7 @@ _CROSSED_METRICS = {  # what `test` reports of all rows that folds judge
     **dict.fromkeys(("level", "coverage"), is_number),
     "width": or_none(is_number),
     "weighted": is_true,
+    "exposure": is_choice,
     "target": or_none(lambda value: is_choice(value) or _ARE_TEXTS(value)),
     "left_out_rows": map_of(is_whole),
     "macro": object_of(_ARE_RATES, _ARE_RATES),

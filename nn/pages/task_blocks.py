@@ -43,6 +43,8 @@ def answer(net: Network, result: dict, about: str) -> str:
     are."""
     rows = f"{result['rows']:,} {about}"
     subject = listed(net.targets or [], 3)
+    if subject and "exposure" in result:
+        subject += f" by {result['exposure']}"
     if net.task == "binary":
         name = (net.classes or ["0", "1"])[1]
         subject = f"{subject} = {name}" if subject else f"Class {name}"

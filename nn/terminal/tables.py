@@ -432,6 +432,8 @@ def _remarks(result: dict) -> str:
     remarks = ""
     if result.get("weighted"):
         remarks += ", weighted"
+    if "exposure" in result:
+        remarks += f", by {result['exposure']}"
     if result.get("out_of_fold"):
         remarks += ", out of fold (each judged by one fold's networks, new rows by all)"
     return remarks

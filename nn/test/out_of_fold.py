@@ -35,7 +35,13 @@ PREDICTED_APART = "%s was trained on these %s rows: each is predicted by those o
 JUDGED_BEFORE = "%s was trained on these %s rows: its figures are those of before it was trained once more on all"
 NO_SCORES = "the model keeps the out-of-fold figures of its training alone, not the scores of rows, more than 1 GB"
 
-NO_FIGURES = ("rows", "threshold", "weighted", "target")  # keys of test that are facts
+NO_FIGURES = (
+    "rows",
+    "threshold",
+    "weighted",
+    "target",
+    "exposure",
+)  # keys of test that are facts
 
 
 def test(

@@ -163,6 +163,8 @@ def figures_of(
     else:
         report = binary_report(truth, scores[:, 0], threshold, weights, cuts, folds)
     report["target"] = target_of(net)
+    if getattr(ds, "exposures", None) is not None:
+        report["exposure"] = ds.kept_choices.get("exposure", "exposure")
     left_out = getattr(ds, "left_out_rows", None)
     if left_out:
         report["left_out_rows"] = left_out

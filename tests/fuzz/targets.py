@@ -208,6 +208,7 @@ _CHOICES = (
     {"strict": True, "ordered": "1=red<blue"},
     {"dates": "3=%Y-%m-%d", "missing": "2024-02-29 23:59"},
     {"group": "1", "time": "3"},
+    {"exposure": "0", "task": "regression"},
     {"ordered": "0=1<2<3", "target": "4", "dtype": "float64"},
 )
 

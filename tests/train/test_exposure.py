@@ -123,6 +123,10 @@ def test_command(table, folder):
     succeed(*TRAIN, "--dataset", table, "--model", "m.bin")
     figures = json.loads(succeed("--test", "--model", "m.bin", "--json", "-q").out)
     assert figures["weighted"] is True
+    assert figures["exposure"] == "years"
+    assert ", weighted, by years" in succeed("--test", "--model", "m.bin", "-q").out
+    succeed("--test", "--model", "m.bin", "-q", "--report", "m.md")
+    assert "claims by years: on 120 held-out rows" in (folder / "m.md").read_text()
     succeed("--predict", "--model", "m.bin", "--dataset", table, "-o", "p.csv", "-q")
     rows = read("p.csv")
     predicted = np.array([float(row["predicted claims"]) for row in rows])
