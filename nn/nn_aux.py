@@ -263,6 +263,7 @@ INITIALIZERS = {
 }
 COOLING = 0.25  # share of the epochs in which the rate falls
 PLATEAU = "plateau"
+USUAL_PATIENCES = 3  # epochs of such a training, as parts of its patience
 SCHEDULES = {
     "cooldown": lambda done: min(1.0, (1.0 - done) / COOLING),
     PLATEAU: lambda done: min(1.0, (1.0 - done) / COOLING),

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from ..nn_aux import PLATEAU, USUAL_PATIENCES
 from ..utils import log_line
 from ..watch.callbacks import Callback
 from .console import on_terminal, report_encoding, report_run
@@ -203,6 +204,9 @@ class Bar(Lines):
         super().start(info)
         if self._bar is None:
             self._open()
+        self._usual = info["epochs"]
+        if info["schedule"] == PLATEAU and info["patience"]:
+            self._usual = min(info["epochs"], USUAL_PATIENCES * info["patience"])
         if not self._shares:
             done = 0.0
             if info["resumed"]:
@@ -244,9 +248,10 @@ class Bar(Lines):
         if self._shares:
             if time.monotonic() - self._drawn >= REDRAW_SECONDS:
                 self._advance_candidate(
-                    min(1.0, epoch / epochs), f"epoch {epoch}, loss {loss:.6g}"
+                    min(1.0, epoch / self._usual), f"epoch {epoch}, loss {loss:.6g}"
                 )
             return
+        self._epochs = epochs  # fewer than at first, where a schedule finds them
         text = f"loss {loss:.6g}"
         if val_loss is not None:
             text += f", {self._rows_of_loss()} {val_loss:.6g}{self._judged.rstrip()}"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ..ds import Dataset
 from ..nn import Network
-from ..nn_aux import EFFORTS, OF_FOLD, PLATEAU
+from ..nn_aux import EFFORTS, OF_FOLD, PLATEAU, USUAL_PATIENCES
 from .search import VALIDATION_SHARE
 
 MANY_ROWS = 10_000
@@ -79,7 +79,7 @@ class Candidate:
 
     @property
     def usual_epochs(self) -> int:
-        return min(self.epochs, 3 * self.patience)
+        return min(self.epochs, USUAL_PATIENCES * self.patience)
 
     def lasting(self, times: float) -> Candidate:
         """Return it with as many epochs at most as take that many times its usual

@@ -96,22 +96,6 @@ class Monitor:
             *sorted(values.keys() - defined.keys()),
         ]
 
-    def plateau(self, values: Sequence[float], patience: int) -> int | None:
-        """Return after how many epochs the best value had gained next to nothing for as
-        long as the patience, or a third of them if that is more; None: never."""
-        losses = np.asarray(values)
-        if METRICS[self.name].higher_is_better:
-            losses = -losses
-        best = np.minimum.accumulate(np.where(np.isnan(losses), np.inf, losses))
-        done = np.arange(patience + 1, len(best) + 1)
-        before = best[done - 1 - np.maximum(patience, np.ceil(done * FLAT)).astype(int)]
-        with np.errstate(invalid="ignore"):  # of those that are undefined
-            gains = before - best[done - 1]
-        are_flat = ~(gains >= NEXT_TO_NOTHING * np.abs(before))
-        if not are_flat.any():
-            return None
-        return int(done[are_flat.argmax()])
-
     def is_over(self, values: Sequence[float]) -> bool:
         """Return whether the last `patience` epochs were no better than the best before
         them."""
@@ -144,7 +128,8 @@ class Options(
         `plateau` that at whose three quarters the metric has stopped to gain."""
         if self.schedule != PLATEAU or not values or self.patience is None:
             return self.epochs
-        flat = self.monitored.plateau(values, self.patience)
+        higher = METRICS[self.monitored.name].higher_is_better
+        flat = flat_after(tuple(values), self.patience, higher)
         if flat is None:
             return self.epochs
         return min(self.epochs, math.ceil(flat / (1 - COOLING)))
@@ -387,6 +372,29 @@ def is_decided_later(options: Options) -> bool:
     return (
         isinstance(options.threshold, str) or options.calibrate != DEFAULTS["calibrate"]
     )
+
+
+@lru_cache(maxsize=64)
+def flat_after(
+    values: tuple[float, ...], patience: int, higher_is_better: bool = False
+) -> int | None:
+    """Return after how many epochs the best value had gained next to nothing for as
+    long as the patience, or a third of them if that is more; None: never.
+
+    Many networks ask for the same values.
+    """
+    losses = np.array(values)
+    if higher_is_better:
+        losses = -losses
+    best = np.minimum.accumulate(np.where(np.isnan(losses), np.inf, losses))
+    done = np.arange(patience + 1, len(best) + 1)
+    before = best[done - 1 - np.maximum(patience, np.ceil(done * FLAT)).astype(int)]
+    with np.errstate(invalid="ignore"):  # of those that are undefined
+        gains = before - best[done - 1]
+    are_flat = ~(gains >= NEXT_TO_NOTHING * np.abs(before))
+    if not are_flat.any():
+        return None
+    return int(done[are_flat.argmax()])
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from nn.nn_aux import METRICS
 from nn.train import decision
 from nn.train import member as of_member
 from nn.train.effort_plan import rule_for
-from nn.train.options import Monitor
+from nn.train.options import Monitor, flat_after
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
 
@@ -141,19 +141,21 @@ def test_a_plateau_is_a_cooldown_of_as_many_epochs_as_the_metric_gains():
 
 
 def test_a_metric_is_flat_where_its_best_gains_less_than_a_hundredth():
-    loss = Monitor("loss")
+    def flat(values, *patience):
+        return flat_after(tuple(values), *patience)
+
     falling = [0.9**epoch for epoch in range(40)]
-    assert loss.plateau(falling, 3) is None
-    assert loss.plateau([*falling, *falling[-1:] * 3], 3) is None
+    assert flat(falling, 3) is None
+    assert flat([*falling, *falling[-1:] * 3], 3) is None
     # a third of the epochs without a gain
-    assert loss.plateau([*falling, *falling[-1:] * 22], 3) == 60
-    assert loss.plateau([1.0, 0.5, *[0.4996] * 9], 3) == 5
-    assert loss.plateau([1.0, 0.5, *[0.4] * 9], 3) == 6
-    assert loss.plateau([-1.0, -2.0, *[-2.01] * 9], 3) == 5
-    assert Monitor("roc_auc").plateau([0.5, 0.9, *[0.905] * 9], 3) == 5
-    assert loss.plateau([math.nan] * 3, 3) is None
-    assert loss.plateau([math.nan] * 4, 3) == 4
-    assert loss.plateau([math.nan, *falling], 3) is None
+    assert flat([*falling, *falling[-1:] * 22], 3) == 60
+    assert flat([1.0, 0.5, *[0.4996] * 9], 3) == 5
+    assert flat([1.0, 0.5, *[0.4] * 9], 3) == 6
+    assert flat([-1.0, -2.0, *[-2.01] * 9], 3) == 5
+    assert flat([0.5, 0.9, *[0.905] * 9], 3, True) == 5
+    assert flat([math.nan] * 3, 3) is None
+    assert flat([math.nan] * 4, 3) == 4
+    assert flat([math.nan, *falling], 3) is None
 
 
 def test_an_undefined_value_is_never_the_best():
