@@ -161,11 +161,10 @@ def test_targets_of_several_columns_have_no_class_names():
     columns = {"a": range(60), "y": y, "z": z}
     ds = nn.load(saved(columns, "t.csv"), target="y,z")
     assert ds.task == "regression"
-    assert ds.rows == 20
-    assert (
-        ds.about_unlabelled()
-        == "left out: 40 rows without a target: None (20), na (20)"
-    )
+    assert ds.rows == 60
+    assert np.isnan(ds.y).sum(axis=0).tolist() == [20, 20]
+    told = "rows without a target, which count for no loss of it: y (20), z (20)"
+    assert told in ds.remarks
 
 
 def test_a_model_knows_none_as_a_class_where_training_had_it():
