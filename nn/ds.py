@@ -119,9 +119,11 @@ def _target_of(target) -> str | int | None:
 # ---- for a network that is described by its settings
 
 
-def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:
+def parsed(
+    layers: str | None, network_settings: dict
+) -> tuple[str, list[Layer]] | None:
     """Return --layers, as text and parsed before the task is known; None without them.
-    of_network: its settings."""
+    network_settings: its settings."""
     if layers is None:
         return None
     spec = layers
@@ -130,40 +132,43 @@ def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | No
         if any(f",{kind}" in layers.replace(" ", "") for kind in IMAGE_KINDS):
             any_inputs = "1x512x512"
         spec = layers.replace("auto", any_inputs, 1)
-    if not of_network.get("reference"):
-        return layers, parse(spec, of_network.get("activation") or "relu")
+    if not network_settings.get("reference"):
+        return layers, parse(spec, network_settings.get("activation") or "relu")
     layer_list = parse(spec, REFERENCE["activation"], "sigmoid")
     check_reference_layers(layer_list)
     return layers, layer_list
 
 
-def load_described(data, target, described, of_load: dict, of_network: dict) -> Dataset:
+def load_described(
+    data, target, described, load_settings: dict, network_settings: dict
+) -> Dataset:
     """Read data for a network that nobody has made yet. target: columns, or values
-    beside the data. described: what `parsed` returns. of_load, of_network: settings of
-    the data and of the network. Raises UsageError where the layers do not fit the
-    data."""
-    of_load = dict(of_load)
-    if "dtype" in of_network:
-        of_load["dtype"] = of_network["dtype"]
-    task = loss_of(of_network.get("loss") or TASKS["regression"].loss).task
-    if task and of_load.get("task", "auto") == "auto":
-        of_load["task"] = task
+    beside the data. described: what `parsed` returns. Raises UsageError where the
+    layers do not fit the data."""
+    load_settings = dict(load_settings)
+    if "dtype" in network_settings:
+        load_settings["dtype"] = network_settings["dtype"]
+    task = loss_of(network_settings.get("loss") or TASKS["regression"].loss).task
+    if task and load_settings.get("task", "auto") == "auto":
+        load_settings["task"] = task
     if target is not None:
-        of_load["target" if are_columns(data, target) else "y"] = target
-    if of_network.get("reference"):
-        of_load |= {"dtype": REFERENCE["dtype"], "plain": True}
+        load_settings["target" if are_columns(data, target) else "y"] = target
+    if network_settings.get("reference"):
+        load_settings |= {"dtype": REFERENCE["dtype"], "plain": True}
     if described is None:
-        return load(data, **of_load)
+        return load(data, **load_settings)
     layers, layer_list = described
     outputs = layer_list[-1].outputs
-    if quantiles_of(of_network.get("loss") or ""):
+    if quantiles_of(network_settings.get("loss") or ""):
         outputs = 1  # of the data: several quantiles are of one target
     if begins_auto(layers):
-        return load(data, outputs=outputs, **of_load)
+        return load(data, outputs=outputs, **load_settings)
     try:
-        return load(data, inputs=input_shape(layer_list), outputs=outputs, **of_load)
+        return load(
+            data, inputs=input_shape(layer_list), outputs=outputs, **load_settings
+        )
     except LayersMismatch as error:
-        cure = _layers_meant(layers, layer_list, load(data, **of_load))
+        cure = _layers_meant(layers, layer_list, load(data, **load_settings))
         raise UsageError(f"--layers {layers}: {error}{cure}") from error
 
 

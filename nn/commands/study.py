@@ -59,7 +59,7 @@ def study_command(flags) -> None:
         page.write(flags.report, drawn)
     figures = then_and_now.compared(study, entries)
     if flags.json:
-        left_out = sum(one.row is None for one in entries)
+        left_out = sum(entry.row is None for entry in entries)
         counts = {"rows": len(entries), "left_out": left_out, "figures": figures}
         print_json({"study": study.name, "results": results, **counts})
     elif not flags.quiet:

@@ -36,8 +36,8 @@ def cause_in(ds: Dataset) -> str | None:
             else:
                 name = "the target"
             mark = number_text(ds.y.dtype.type(far[0]))  # as the file has it
-            told = f"{len(far)} of {len(rows)} values of {name} are far from all others, such as {mark}"
-            return f"{told}: correct them, or leave their rows out (--missing {mark} if that marks a missing value)"
+            far_values = f"{len(far)} of {len(rows)} values of {name} are far from all others, such as {mark}"
+            return f"{far_values}: correct them, or leave their rows out (--missing {mark} if that marks a missing value)"
     return None
 
 

@@ -212,12 +212,12 @@ def _with_few_as_rare(fields: Fields) -> Fields:
     rows to be told apart is chance, which other rows do not repeat."""
     rows = _rows_of_words(fields)
     few = 2 * least_rows(rows[rows > 0])
-    known = {
+    profile_words = {
         word
         for word, count in zip(fields.words, rows.tolist(), strict=True)
         if count > few and word in fields.known
     }
-    return fields._replace(known=known)
+    return fields._replace(known=profile_words)
 
 
 def _are_known(fields: Fields) -> np.ndarray:

@@ -33,29 +33,31 @@ def target_of(net) -> str | list[str] | int | None:
 def metadata(net) -> dict:
     """Return what a model file keeps beside the parameters (docs/command-line.md, Model
     file)."""
-    own = _own_metadata(net)
+    meta = _own_metadata(net)
     if not net.is_combined:
-        return own
-    return {**own, "members": [*_member_metadata(net, own)]}
+        return meta
+    return {**meta, "members": [*_member_metadata(net, meta)]}
 
 
 def _member_metadata(net, shared: dict) -> Iterator[dict]:
     """Yield the weight of each member, and those of its metadata that are not among the
     shared ones."""
     for weight, member in zip(net.member_weights, net.members, strict=True):
-        own = metadata(member)
+        meta = metadata(member)
         if "encoding" in shared:
-            own.setdefault("encoding", None)
+            meta.setdefault("encoding", None)
         yield {
             "weight": weight,
-            **{name: value for name, value in own.items() if shared.get(name) != value},
+            **{
+                name: value for name, value in meta.items() if shared.get(name) != value
+            },
         }
 
 
 def _own_metadata(net) -> dict:
-    own = {name: getattr(net, name) for name in ("task", "loss", "dtype", "seed")}
-    own |= vars(net.facts)
-    own |= {
+    meta = {name: getattr(net, name) for name in ("task", "loss", "dtype", "seed")}
+    meta |= vars(net.facts)
+    meta |= {
         "layers": net.spec,
         "format": model_file.MODEL_FORMAT,
         "encoding": net.encoding and net.encoding.to_dict(),
@@ -65,22 +67,22 @@ def _own_metadata(net) -> dict:
         "conformal": net.conformal and net.conformal.to_dict(),
     }
     for name, usual in USUAL_FACTS.items():
-        if own[name] == usual:
-            del own[name]
-    return own
+        if meta[name] == usual:
+            del meta[name]
+    return meta
 
 
 def _crossed_facts(crossed: Crossed) -> dict:
     """Return what a file keeps of it beside the tensors."""
-    own = {
+    facts = {
         "temperatures": list(crossed.temperatures),
         "thresholds": list(crossed.thresholds),
     }
     if crossed.figures is not None:
-        own["figures"] = crossed.figures
+        facts["figures"] = crossed.figures
     if crossed.is_retrained:
-        own["retrained"] = True
-    return own
+        facts["retrained"] = True
+    return facts
 
 
 def export(net, path) -> None:
@@ -161,16 +163,16 @@ def _of_tensors(
 
 
 def _crossed_of(tensors: dict[str, np.ndarray], meta: dict) -> Crossed | None:
-    known = meta.get("crossed")
-    if known is None:
+    facts = meta.get("crossed")
+    if facts is None:
         return None
     return Crossed(
         tensors[model_file.FOLD],
         tensors.get(model_file.SCORE),
-        known["temperatures"],
-        known["thresholds"],
-        known.get("figures"),
-        known.get("retrained", False),
+        facts["temperatures"],
+        facts["thresholds"],
+        facts.get("figures"),
+        facts.get("retrained", False),
     )
 
 

@@ -549,15 +549,15 @@ class Network:
     def set_parameters(self, values: dict[str, np.ndarray]) -> None:
         """Replace parameters by name. ValueError for an unknown name or another
         shape."""
-        own = parameters.by_name(self.layers, self.vector)
+        views = parameters.by_name(self.layers, self.vector)
         for name, value in values.items():
-            if name not in own or np.shape(value) != own[name].shape:
-                if name in own:
-                    expected = own[name].shape
+            if name not in views or np.shape(value) != views[name].shape:
+                if name in views:
+                    expected = views[name].shape
                 else:
-                    expected = f"one of {', '.join(own)}"
+                    expected = f"one of {', '.join(views)}"
                 raise ValueError(f"{name} {np.shape(value)}: expected {expected}")
-            own[name][...] = value
+            views[name][...] = value
         if self._engine is not None:
             self._engine.set("parameters", self.vector)
 

@@ -171,22 +171,22 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
             **by_folds,
         )
     if tested.out_of_fold is None:
-        found = held(net, truth, scores, tested.level)
+        coverage = held(net, truth, scores, tested.level)
     else:
-        known = (truth, scores, weights)
+        judged_rows = (truth, scores, weights)
         folds = tested.out_of_fold[1]
-        found = held_by_others(net, known, folds, rows.groups, tested.level)
-    result = with_held(result, found, weights)
+        coverage = held_by_others(net, judged_rows, folds, rows.groups, tested.level)
+    result = with_held(result, coverage, weights)
     page.answer = [answer(net, result, _of_file(tested, about)), *_by_whom(tested)]
     of_folds = {}
     if net.task in ("binary", "multilabel") and by_folds:
         of_folds["folds"] = by_folds["folds"]
     blocks = BLOCKS_OF_TASK[net.task](net, result, truth, scores, weights, **of_folds)
     page.sections["Result"] = [*_metrics(result, has_intervals), *blocks]
-    if found is not None:
+    if coverage is not None:
         text = figures.sureness_text(result, figure_text)
         page.answer.append(f"{text[0].upper()}{text[1:]}.")
-        tables = sureness(net, found, scores, weights)
+        tables = sureness(net, coverage, scores, weights)
         page.sections["How sure it is"] = tables
     if is_image:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]

@@ -119,13 +119,14 @@ class Drift:
         """Return the columns that surely differ, those that drifted first, the worst of
         them first."""
         level = FALSE_ALARM / max(1, self.compared)
-        found = [
+        distances = [
             column
             for column in self.columns
             if column.p < level and column.difference >= LEAST_DIFFERENCE
         ]
         return sorted(
-            found, key=lambda column: (column.is_apart, -column.difference, column.p)
+            distances,
+            key=lambda column: (column.is_apart, -column.difference, column.p),
         )
 
     @property
@@ -155,7 +156,7 @@ class Drift:
 
     def to_dict(self) -> dict:
         """Return it as the key `drift` of JSON."""
-        found = [
+        columns = [
             {
                 "column": column.name,
                 "drift": not column.is_apart,
@@ -170,7 +171,7 @@ class Drift:
             "rows": self.rows,
             "columns": self.compared,
             "drifted": len(self.drifted),
-            "found": found,
+            "found": columns,
             "far": far,
         }
 
@@ -279,8 +280,8 @@ def _of_predictions(net, ds: Dataset) -> Iterator[ColumnDrift]:
         names = output_names(net)
         for name, *values in zip(names, crossed.T, outputs.T, strict=True):
             usual, new = [Fields(profiles.AXIS, each) for each in values]
-            told = f"predictions {name}".strip()
-            yield _of_column(told, new, profiles.profile_of(usual))
+            label = f"predictions {name}".strip()
+            yield _of_column(label, new, profiles.profile_of(usual))
         return
     names = class_names(net)
     thresholds = np.resize(net.crossed.thresholds, len(outputs))

@@ -97,14 +97,14 @@ def learned(
     """Return the figures `learned` and `baseline` of networks with these (loss,
     baseline); None where undefined."""
     each = [
-        (loss, *found)
-        for loss, found in outcomes
-        if loss is not None and found is not None
+        (loss, *baseline)
+        for loss, baseline in outcomes
+        if loss is not None and baseline is not None
     ]
     if len(each) < len(outcomes) or not np.isfinite(each).all():
         return {"learned": None, "baseline": None}
-    loss, told, least = np.average(each, axis=0, weights=weights).tolist()
-    return {"learned": loss < least, "baseline": told}
+    loss, reported, least = np.average(each, axis=0, weights=weights).tolist()
+    return {"learned": loss < least, "baseline": reported}
 
 
 def learned_by_rows(
@@ -112,7 +112,7 @@ def learned_by_rows(
     scores: np.ndarray,
     outputs: int,
     of_row: np.ndarray | None = None,
-    known: Sequence[Targets] | None = None,
+    known_targets: Sequence[Targets] | None = None,
     loss: str | None = None,
 ) -> dict:
     """Return the figures `learned` and `baseline` of scores of rows that their networks
@@ -123,7 +123,7 @@ def learned_by_rows(
 
     of_row (rows,): the fold of each row, whose baseline are the class shares or the
     mean of the other folds' rows; None: those of all rows, where no fold knows them
-    apart. known: of folds in time the targets that each knows, which give its
+    apart. known_targets: of folds in time the targets that each knows, which give its
     baseline then; a constant that knows later rows as well does not count.
     """
     if loss is None or loss_of(loss).metric is None:
@@ -131,8 +131,8 @@ def learned_by_rows(
     of_all = best_output(loss, targets_of(ds.y, ds.weights, outputs=outputs))
     least_losses = _losses_of_constants(ds, np.tile(of_all, (len(ds.y), 1)), loss)
     baseline_losses = least_losses
-    if known is not None:
-        of_folds = [best_output(loss, targets) for targets in known]
+    if known_targets is not None:
+        of_folds = [best_output(loss, targets) for targets in known_targets]
         baseline_losses = _losses_of_constants(ds, np.array(of_folds)[of_row], loss)
     elif of_row is not None:
         baseline_losses = _losses_of_constants(
@@ -153,7 +153,8 @@ def learned_by_rows(
         are_known = ~np.isnan(ds.y).reshape(len(ds.y), -1)
         baseline /= float(np.average(are_known.mean(axis=1), weights=ds.weights))
     return {
-        "learned": is_surely_better and (known is not None or is_better_than_any),
+        "learned": is_surely_better
+        and (known_targets is not None or is_better_than_any),
         "baseline": baseline,
     }
 
@@ -237,9 +238,9 @@ def warn_if_not_learned(figures: dict, ds: Dataset, reference: bool = False) -> 
         same = "the mean"
     else:
         same = "the class shares"
-    told = (
+    message = (
         f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
     )
     if {"out_of_fold", "validated", "folds"} & figures.keys():
-        told = f"{told}, by more than one standard error of the difference"
-    remarks.warning("the network learned nothing: %s; %s", told, cause)
+        message = f"{message}, by more than one standard error of the difference"
+    remarks.warning("the network learned nothing: %s; %s", message, cause)

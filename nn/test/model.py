@@ -227,10 +227,10 @@ class Model:
             f"{count} network{'s' if count > 1 else ''}, {parameters:,} parameters"
         )
         for name in ("out_of_fold", "validated", "mean"):
-            found = self.metrics.get(name) or {}
+            metrics = self.metrics.get(name) or {}
             numbers = [
                 f"{key} {value:.4g}"
-                for key, value in found.items()
+                for key, value in metrics.items()
                 if isinstance(value, float)
             ]
             if numbers:
@@ -252,8 +252,8 @@ def compare(a, b, data, *, seed: int = 0) -> dict:
         data if isinstance(data, Dataset) else load_for(net, data) for net in nets
     ]
     unseen = [unseen_of(net, ds) for net, ds in zip(nets, datasets, strict=True)]
-    for net, found in zip(nets, unseen, strict=True):
-        if found is not None:
+    for net, unseen_rows in zip(nets, unseen, strict=True):
+        if unseen_rows is not None:
             check_scores(net)
     sides = [Side.of(*side) for side in zip(nets, datasets, unseen, strict=True)]
     return compared_sides(sides, ("a", "b"), seed=seed)

@@ -37,9 +37,11 @@ def bounds_of(net) -> list[list[float | None]]:
     ends = np.repeat(np.array(bounds)[:, None], net.outputs, axis=1)
     scalings = [member.target_scaling for member in net.members]
     with np.errstate(invalid="ignore"):  # of a target of one value
-        found = [ends if one is None else one.inverse(ends) for one in scalings]
-    low = np.min([one[0] for one in found], axis=0)
-    high = np.max([one[1] for one in found], axis=0)
+        ends_in_units = [
+            ends if scaling is None else scaling.inverse(ends) for scaling in scalings
+        ]
+    low = np.min([scaling[0] for scaling in ends_in_units], axis=0)
+    high = np.max([scaling[1] for scaling in ends_in_units], axis=0)
     return [
         [end if math.isfinite(end) else None for end in both]
         for both in np.stack([low, high], axis=1).tolist()
@@ -89,17 +91,17 @@ def held(net, truth, scores, level: float | None = None) -> Held | None:
     level = level_of(net, level)
     if level is None:
         return None
-    known = known_at(net.conformal, level)
-    return Held(level, *known.held_and_widths(truth, scores, level))
+    sureness = known_at(net.conformal, level)
+    return Held(level, *sureness.held_and_widths(truth, scores, level))
 
 
 def level_of(net, level: float | None) -> float | None:
     """Return the level that is asked for; without one the usual, or the highest below
     it, None of a network that has none."""
-    known = getattr(net, "conformal", None)
-    if level is not None or known is None:
+    sureness = getattr(net, "conformal", None)
+    if level is not None or sureness is None:
         return level
-    return min(USUAL_LEVEL, known.levels[-1])
+    return min(USUAL_LEVEL, sureness.levels[-1])
 
 
 def held_by_others(
@@ -119,10 +121,12 @@ def held_by_others(
     width = net.outputs if net.task == "regression" else 1
     both = np.empty((2, len(of_row), width))
     for fold in np.unique(of_row):
-        own = of_row == fold
-        others = [at_rows(part, ~own) for part in parts]
-        known = conformal_of(net, *others)
-        if known is None or known.levels[-1] < level:
+        of_fold = of_row == fold
+        others = [at_rows(part, ~of_fold) for part in parts]
+        sureness = conformal_of(net, *others)
+        if sureness is None or sureness.levels[-1] < level:
             return None
-        both[:, own] = known.held_and_widths(rows[0][own], rows[1][own], level)
+        both[:, of_fold] = sureness.held_and_widths(
+            rows[0][of_fold], rows[1][of_fold], level
+        )
     return Held(level, both[0], both[1])

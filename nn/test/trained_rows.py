@@ -62,12 +62,12 @@ def trained_on(net, ds: Dataset) -> Trained:
     # the original program tests on the rows that it trains on
     if not is_network or net.config.get("reference"):
         return Trained(len(ds.x), None, False)
-    known = known_rows(net, ds)
-    if known is None:
+    are_known = known_rows(net, ds)
+    if are_known is None:
         return Trained(ds.rows, _estimate(net, as_read_by(net, ds).x), False)
-    count = int(known.sum())
+    count = int(are_known.sum())
     if knows_earlier_rows(net.row_hashes) and count < ds.rows:
-        earlier = _estimate(net, as_read_by(net, ds).x[np.flatnonzero(~known)])
+        earlier = _estimate(net, as_read_by(net, ds).x[np.flatnonzero(~are_known)])
         if earlier:
             return Trained(ds.rows, count + earlier, False)
     return Trained(ds.rows, count)
@@ -99,14 +99,14 @@ def _divisions_of(net, ds: Dataset) -> list[dict]:
     trainings of a network and of its ancestors; none for data of no training."""
     if not _are_read_alike(net, ds):
         return []
-    found = [
+    divisions = [
         {name: training[name] for name in ("holdout", "split_seed")}
         for training in getattr(net, "ancestors", ())
         if training["data"] == ds.sha256
     ]
     if _digest_of(net) == ds.sha256:
-        found.append({})
-    return found
+        divisions.append({})
+    return divisions
 
 
 def ancestors_with(net) -> list[dict]:
@@ -115,9 +115,13 @@ def ancestors_with(net) -> list[dict]:
     data = _digest_of(net)
     if data is None:
         return net.ancestors
-    own = {"data": data, "holdout": net.holdout, "split_seed": split_seed_of(net)}
-    others = [training for training in net.ancestors if training != own]
-    return [*others, own][-MOST_ANCESTORS:]
+    training_now = {
+        "data": data,
+        "holdout": net.holdout,
+        "split_seed": split_seed_of(net),
+    }
+    others = [training for training in net.ancestors if training != training_now]
+    return [*others, training_now][-MOST_ANCESTORS:]
 
 
 def is_training_data(net, ds: Dataset) -> bool:
@@ -185,11 +189,11 @@ def encoders_of(net) -> list:
 def known_words(net) -> list[set[str | None]]:
     """Return the words of each column that some network of a model tells apart, none of
     columns of other kinds; no sets for plain numbers."""
-    known = [set() for _ in encoders_of(net)]
+    words_of_columns = [set() for _ in encoders_of(net)]
     for member in net.members:
-        for words, encoder in zip(known, encoders_of(member), strict=False):
+        for words, encoder in zip(words_of_columns, encoders_of(member), strict=False):
             words.update(getattr(encoder, "values", ()))
-    return known
+    return words_of_columns
 
 
 def remember_rows(

@@ -122,18 +122,18 @@ def training_for(
     effort: str | None,
     layers: str | None,
     settings: dict,
-    of_network: dict,
+    network_settings: dict,
 ) -> Effort | OneTraining:
     """Return what trains on a data set: the choice of an effort, or without one the
-    training of these layers and settings, or the further one of a model. of_network:
-    settings of Network, as going_on.begun returns them."""
-    init = of_network.get("init")
-    ds = ds.for_loss(of_network.get("loss") or TASKS[ds.task][1])
+    training of these layers and settings, or the further one of a model.
+    network_settings: as going_on.begun returns them."""
+    init = network_settings.get("init")
+    ds = ds.for_loss(network_settings.get("loss") or TASKS[ds.task][1])
     if isinstance(init, Network):
         kept_settings = {
             name: settings[name] for name in settings if name != "networks"
         }
         return OneTraining(ds, init, {**kept_settings, "goes_on": True})
     if effort is not None:
-        return Effort(ds, effort, settings, of_network)
-    return OneTraining(ds, Network.for_data(ds, layers, **of_network), settings)
+        return Effort(ds, effort, settings, network_settings)
+    return OneTraining(ds, Network.for_data(ds, layers, **network_settings), settings)

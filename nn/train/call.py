@@ -96,10 +96,10 @@ def train(
     kinds = settings_by_kind(
         "train", settings | {"validation": named}, "train", "several", "checkpoint"
     )
-    of_training, several, of_checkpoint = map(checked_values, kinds)
-    checkpoint = Checkpoint.of(checkpoint, **of_checkpoint)
+    training_settings, several, checkpoint_settings = map(checked_values, kinds)
+    checkpoint = Checkpoint.of(checkpoint, **checkpoint_settings)
     callbacks = _callbacks(callback)
-    plan = _plan(net, ds, of_training, several, rows, goes_on)
+    plan = _plan(net, ds, training_settings, several, rows, goes_on)
     # several begin anew
     before = None
     if plan.is_alone or goes_on:

@@ -260,14 +260,14 @@ def decided_by_folds(
     rows = ds.of_rows(crossed.rows, inputs=False)
     decision = decide_crossed(net, options, crossed, rows)
     net.facts = replace(net.facts, **decision.facts)
-    known = None
+    known_targets = None
     if ds.times is not None:
-        known = known_in_time(ds, folds, net.outputs)
+        known_targets = known_in_time(ds, folds, net.outputs)
     calibrated = net.crossed.calibrated
-    told = learned_by_rows(
-        rows, calibrated, net.outputs, crossed.of_row, known, net.loss
+    learned_figures = learned_by_rows(
+        rows, calibrated, net.outputs, crossed.of_row, known_targets, net.loss
     )
-    return {**decision.figures, **told}
+    return {**decision.figures, **learned_figures}
 
 
 def predicted_out_of_fold(
@@ -286,11 +286,11 @@ def predicted_out_of_fold(
     order = np.argsort(tested, kind="stable")
     of_row = np.repeat(np.arange(len(folds)), [len(fold.tested) for fold in folds])
     outputs = []
-    for net, fold, known in zip(networks, folds, scores, strict=True):
-        if known is None:
+    for net, fold, scores_of_fold in zip(networks, folds, scores, strict=True):
+        if scores_of_fold is None:
             outputs.append(rows_judged(net, ds, fold.tested).scores)
         else:
-            outputs.append(in_units(net, known))
+            outputs.append(in_units(net, scores_of_fold))
     return Crossed.of(
         ds.rows,
         tested[order],

@@ -48,9 +48,11 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
         output = TASKS[net.task].output
         can_be = net.task in ("binary", "multiclass")
         if not can_be or net.layers[-1].output_function != output:
-            found = f"{net.task}, with a {net.layers[-1].output_function} output layer"
+            task_and_output = (
+                f"{net.task}, with a {net.layers[-1].output_function} output layer"
+            )
             raise UsageError(
-                f"{flag}: needs class probabilities by a sigmoid or softmax; the task is {found}"
+                f"{flag}: needs class probabilities by a sigmoid or softmax; the task is {task_and_output}"
             )
         if not any_validation:
             raise UsageError(

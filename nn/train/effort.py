@@ -41,10 +41,12 @@ from .effort_plan import EffortPlan, Planned
 class Effort:
     """The choice for one data set, as `nn --train` makes it."""
 
-    def __init__(self, ds: Dataset, effort: str, settings: dict, of_network: dict):
+    def __init__(
+        self, ds: Dataset, effort: str, settings: dict, network_settings: dict
+    ):
         """settings: keywords of `train` that the user has set, which all candidates
-        have; of_network: those of Network. Raises UsageError."""
-        self.plan = EffortPlan(ds, effort, settings, of_network)
+        have; network_settings: those of Network. Raises UsageError."""
+        self.plan = EffortPlan(ds, effort, settings, network_settings)
         self.rules = self.plan.rules  # of the network that is chosen
         self.tried: list[Tried] = []
         self.net: Network | None = None  # that is trained now, or was last

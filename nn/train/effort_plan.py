@@ -77,17 +77,19 @@ class EffortPlan:
     others that are given, which all candidates have.
     """
 
-    def __init__(self, ds: Dataset, effort: str, settings: dict, of_network: dict):
-        """settings: keywords of `train` that are given; of_network: those of Network.
-        Raises UsageError."""
+    def __init__(
+        self, ds: Dataset, effort: str, settings: dict, network_settings: dict
+    ):
+        """settings: keywords of `train` that are given; network_settings: those of
+        Network. Raises UsageError."""
         self.ds = ds
         self.effort = BY_NAME["effort"].check(effort)
-        asks = {"backend", "gpus", "distribute"} & of_network.keys()
+        asks = {"backend", "gpus", "distribute"} & network_settings.keys()
         # a GPU takes longer to compile each table's kernels
-        if not (asks or of_network.get("dtype") == "tf32" or ds.are_images):
-            of_network = {**of_network, "backend": "omp"}
-        self._of_network = of_network
-        self.activation = of_network.get("activation")
+        if not (asks or network_settings.get("dtype") == "tf32" or ds.are_images):
+            network_settings = {**network_settings, "backend": "omp"}
+        self._network_settings = network_settings
+        self.activation = network_settings.get("activation")
         if "threshold" not in settings:
             settings = {**settings, **rule_for(ds)}
         settings = checked_values(settings)
@@ -103,7 +105,9 @@ class EffortPlan:
         if self._has_means:
             self._shared["target_means"] = True
         self._shared |= self.fixed
-        self.seed = settings.get("split_seed", of_network.get("seed", DEFAULTS["seed"]))
+        self.seed = settings.get(
+            "split_seed", network_settings.get("seed", DEFAULTS["seed"])
+        )
 
     # ---- rows
 
@@ -153,7 +157,9 @@ class EffortPlan:
 
     def network(self, candidate: Candidate) -> Network:
         """Return a network of a candidate, nothing trained."""
-        return Network.for_data(self.ds, candidate.layers(self.ds), **self._of_network)
+        return Network.for_data(
+            self.ds, candidate.layers(self.ds), **self._network_settings
+        )
 
     def encoded_network(self, candidate: Candidate) -> Network:
         """Return the same with the encoding of the table's columns."""

@@ -154,7 +154,7 @@ class _NetworkEstimator(BaseEstimator):
     def _train(self, ds: Dataset, effort: str | None, settings: dict):
         """Train on rows as training_for says; returns the estimator."""
         training = training_for(
-            ds, effort, self._layers(), settings, self._of_network()
+            ds, effort, self._layers(), settings, self._network_settings()
         )
         return self._keep(*training.run(train))
 
@@ -233,7 +233,7 @@ class _NetworkEstimator(BaseEstimator):
         ds.targets = names if ds.columns else None
         return ds
 
-    def _of_network(self) -> dict:
+    def _network_settings(self) -> dict:
         """Return the settings of the network."""
         seed = self.random_state
         if not isinstance(seed, numbers.Integral):
@@ -328,9 +328,9 @@ class _NetworkEstimator(BaseEstimator):
             counts = weights != 0
         if weights is not None and not counts.any():
             raise all_weightless(len(y))
-        found = self._targets(y[counts], reset)
-        targets = np.zeros((len(y), *found.shape[1:]), found.dtype)
-        targets[counts] = found
+        counting = self._targets(y[counts], reset)
+        targets = np.zeros((len(y), *counting.shape[1:]), counting.dtype)
+        targets[counts] = counting
         return targets
 
     def _validation(self, eval_set):

@@ -45,46 +45,52 @@ def fit(
     `effort` (standard) chooses them. init: a Model, or its file: it goes on with these
     data. Raises UsageError, DataError.
     """
-    of_load, of_network, of_engine, of_train, several, of_checkpoint = settings_by_kind(
-        "fit", settings, *OF_FIT
-    )
-    of_network = of_network | of_engine
-    of_training = of_train | several
+    (
+        load_settings,
+        network_settings,
+        engine_settings,
+        train_settings,
+        several,
+        checkpoint_settings,
+    ) = settings_by_kind("fit", settings, *OF_FIT)
+    network_settings = network_settings | engine_settings
+    training_settings = train_settings | several
     layers = LAYERS.text_of(layers)
     asked = {
-        **of_load,
-        **of_network,
-        **of_training,
+        **load_settings,
+        **network_settings,
+        **training_settings,
         **({} if layers is None else {"layers": layers}),
     }
     chosen_by = effort_for(
         effort, {name: value for name, value in asked.items() if value is not False}
     )
-    saving = Checkpoint.of(checkpoint, **of_checkpoint)
+    saving = Checkpoint.of(checkpoint, **checkpoint_settings)
     if target is not None and are_columns(data, target):
         asked["target"] = target_text(target)
-    of_network = begun(of_network, asked)
-    described = parsed(layers, of_network)
+    network_settings = begun(network_settings, asked)
+    described = parsed(layers, network_settings)
     if isinstance(data, Dataset):
         ds = data
     else:
-        ds = training_data(data, target, described, of_load, of_network)
+        ds = training_data(data, target, described, load_settings, network_settings)
     ds.log_left_out()
     if reason_against(ds, chosen_by, effort):
         chosen_by = None
-    training = training_for(ds, chosen_by, layers, of_training, of_network)
+    training = training_for(ds, chosen_by, layers, training_settings, network_settings)
     return Model(*training.run(train, callback=callback, checkpoint=saving))
 
 
-def training_data(data, target, described, of_load: dict, of_network: dict) -> Dataset:
+def training_data(
+    data, target, described, load_settings: dict, network_settings: dict
+) -> Dataset:
     """Read data for a training, with targets as its loss learns them. target: as fit
-    has it; described: what ds.parsed returns, which says how many columns are inputs;
-    of_load, of_network: settings. Raises UsageError where the layers do not fit the
-    data."""
-    init = of_network.get("init")
+    has it; described: what ds.parsed returns, which says how many columns are inputs.
+    Raises UsageError where the layers do not fit the data."""
+    init = network_settings.get("init")
     if isinstance(init, Network):
         names_columns = target is None or are_columns(data, target)
-        ds = data_for(init, data, None if names_columns else target, of_load)
+        ds = data_for(init, data, None if names_columns else target, load_settings)
     else:
-        ds = load_described(data, target, described, of_load, of_network)
-    return ds.for_loss(of_network.get("loss") or TASKS[ds.task][1])
+        ds = load_described(data, target, described, load_settings, network_settings)
+    return ds.for_loss(network_settings.get("loss") or TASKS[ds.task][1])

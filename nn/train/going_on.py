@@ -40,23 +40,23 @@ def is_model(init) -> bool:
     return init is not None and not (isinstance(init, str) and init in INITIALIZERS)
 
 
-def begun(of_network: dict, given: Mapping) -> dict:
+def begun(network_settings: dict, given: Mapping) -> dict:
     """Return settings of a network with the model that --init names in its place; those
     without one as they are. given: all settings that are given. Raises UsageError for
     one that says otherwise than the model."""
-    init = of_network.get("init")
+    init = network_settings.get("init")
     if not is_model(init):
-        return of_network
+        return network_settings
     engine = {
-        flag.name: of_network[flag.name]
+        flag.name: network_settings[flag.name]
         for flag in (*settings_of("engine"), BY_NAME["distribute"])
-        if flag.name in of_network
+        if flag.name in network_settings
     }
     net = _network(init, engine)
     _check_given(net, given)
-    if "seed" in of_network:
-        _set_seed(net, BY_NAME["seed"].check(of_network["seed"]))
-    return {**of_network, "init": net}
+    if "seed" in network_settings:
+        _set_seed(net, BY_NAME["seed"].check(network_settings["seed"]))
+    return {**network_settings, "init": net}
 
 
 def _network(init, engine: dict) -> Network:
@@ -73,9 +73,9 @@ def _network(init, engine: dict) -> Network:
         raise _no_model(init) from None
 
 
-def _no_model(found) -> UsageError:
+def _no_model(name) -> UsageError:
     names = enumerated(list(INITIALIZERS), "or")
-    return UsageError(f"--init {found}: no such model, expected a model or {names}")
+    return UsageError(f"--init {name}: no such model, expected a model or {names}")
 
 
 def _set_seed(net: Network, seed: int) -> None:
@@ -92,7 +92,7 @@ def _check_given(net: Network, given: Mapping) -> None:
     """Raise UsageError for a setting that says otherwise than the model."""
     free = {*_OF_READING, "init", "seed", "distribute"}
     free |= {flag.name for flag in settings_of("engine", "train", "checkpoint")}
-    known = _known(net)
+    decided = _known(net)
     free = free.difference(_OF_INPUTS)
     for name, value in given.items():
         if name in free or value is None or value is False:
@@ -103,9 +103,9 @@ def _check_given(net: Network, given: Mapping) -> None:
         elif name == "activation" and given.get("layers"):
             is_same = True  # of the layers that are compared
         else:
-            is_same = value == known.get(name)
+            is_same = value == decided.get(name)
         if not is_same:
-            of_model = f", {known[name]}" if name in known else ""
+            of_model = f", {decided[name]}" if name in decided else ""
             raise UsageError(
                 f"--{name} {value}: the model of --init has decided it{of_model}; leave it out"
             )
@@ -131,14 +131,16 @@ def _spec_of(net: Network, layers: str, activation: str | None) -> str:
     inputs = input_shape(net.layers)
     shape = inputs if isinstance(inputs, tuple) else (inputs,)
     text = completed(layers, shape, net.outputs)
-    found = parse(text, activation or "relu", TASKS[net.task].output, columns)
-    return to_spec(found)
+    layer_list = parse(text, activation or "relu", TASKS[net.task].output, columns)
+    return to_spec(layer_list)
 
 
-def data_for(net: Network, data, target, of_load: dict) -> Dataset:
+def data_for(net: Network, data, target, load_settings: dict) -> Dataset:
     """Read data as a model reads it. target: values beside the data, None: they are
-    among it. of_load: settings."""
-    reading = {name: of_load[name] for name in _OF_READING if name in of_load}
+    among it. load_settings: settings."""
+    reading = {
+        name: load_settings[name] for name in _OF_READING if name in load_settings
+    }
     return load_for(net, data, y=target, **reading)
 
 
@@ -146,9 +148,9 @@ def data_for(net: Network, data, target, of_load: dict) -> Dataset:
 
 
 def settings_going_on(net: Network, rows: int) -> dict:
-    """Return the settings with which a network goes on with so many rows, where no
-    others are given: those of its training, but a third of its rate and epochs, of few
-    rows more, and none of what judged it."""
+    """Return the settings with which a network goes on with a number of rows, where
+    none are given: those of its training, but a third of its rate and epochs, of few
+    rows more epochs, and none of what judged it."""
     config = net.config
     kept = {
         flag.name: config[flag.name]

@@ -445,8 +445,8 @@ class Member:
         loss = 0.0
         if total:
             loss = sum(
-                own * (weight / total)
-                for own, weight in zip(losses, weights, strict=True)
+                block_loss * (weight / total)
+                for block_loss, weight in zip(losses, weights, strict=True)
             )
         loss = group.sum(loss)
         name = "validation loss" if self.monitor else "held-out loss"

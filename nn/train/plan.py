@@ -417,13 +417,13 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
     trials = []
     for number, given in enumerate(settings):
         settings_of_one = dict(given)
-        of_network = {
+        network_settings = {
             name: settings_of_one.pop(name)
             for name in NETWORK_SETTINGS
             if name in settings_of_one
         }
-        layers = of_network.pop("layers", None)
-        net = Network.for_data(ds, layers, **of_network, **engine)
+        layers = network_settings.pop("layers", None)
+        net = Network.for_data(ds, layers, **network_settings, **engine)
         if net.reference:
             raise UsageError("train_many: --reference trains one network; leave it out")
         try:

@@ -103,8 +103,8 @@ def greedy_selection(
         if len(picked) - 1 > size:  # one was added for good
             total = total + scores[picked[-2]]
             size += 1
-        own = scores[picked[-1]]
-        return value_of(((total + own) / len(picked)).astype(own.dtype))
+        added = scores[picked[-1]]
+        return value_of(((total + added) / len(picked)).astype(added.dtype))
 
     return greedy_picks(len(scores), picks, monitor, value_of_picks)
 
@@ -134,10 +134,10 @@ def choose(
 
 def scores_of_members(net: Network, ds: Dataset, rows) -> tuple:
     """Return (truth (rows,), each member's scores (rows, outputs), weights or None)."""
-    known = rows_judged(
+    judged = rows_judged(
         net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1)
     )
-    return known.truth, known.scores.swapaxes(0, 1), known.weights
+    return judged.truth, judged.scores.swapaxes(0, 1), judged.weights
 
 
 # ---- those that go together, for each fold by the rows of the others
@@ -171,19 +171,19 @@ def choose_crossed(
         [len(rows) if weights is None else weights[rows].sum() for rows in rows_of],
         np.float64,
     )
-    known: dict[tuple[int, ...], np.ndarray] = {}
+    losses_by_picks: dict[tuple[int, ...], np.ndarray] = {}
 
     def losses(picks: Sequence[int]) -> np.ndarray:
         """Return the loss of each fold for the mean of the candidates that were
         picked."""
         key = tuple(sorted(picks))
-        if key not in known:
+        if key not in losses_by_picks:
             counts = np.bincount(key, minlength=len(scores))
             mean = weighted_mean(scores, counts)
-            known[key] = np.array(
+            losses_by_picks[key] = np.array(
                 [_loss(task, truth, mean, rows, weights, loss) for rows in rows_of]
             )
-        return known[key]
+        return losses_by_picks[key]
 
     def picked_by(shares: np.ndarray) -> list[int]:
         """Return how often each candidate is chosen by folds of which each counts its
@@ -237,7 +237,9 @@ def crossed_scores(
     mean = np.empty_like(scores[0])
     for fold, counts in zip(np.unique(of_row), choice.of_fold, strict=True):
         rows = of_row == fold
-        mean[rows] = weighted_mean([own[rows] for own in scores], counts)
+        mean[rows] = weighted_mean(
+            [candidate_scores[rows] for candidate_scores in scores], counts
+        )
     return mean
 
 
@@ -245,7 +247,9 @@ def weighted_mean(scores: Sequence[np.ndarray], counts: Sequence[int]) -> np.nda
     """Return the mean of scores, rounded to their type as predictions are; counts:
     their weights."""
     used = [
-        (own, float(count)) for own, count in zip(scores, counts, strict=True) if count
+        (network_scores, float(count))
+        for network_scores, count in zip(scores, counts, strict=True)
+        if count
     ]
     each, weights = zip(*used, strict=True)
     return mean_of(each, weights).astype(scores[0].dtype)

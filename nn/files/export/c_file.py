@@ -156,25 +156,25 @@ class _File:
     def _are_rounded(self) -> bool:
         """Return whether the reader of files rounds the numbers of a float32
         network."""
-        found = []
+        scalings = []
         for encoding in self.columns.encodings:
-            known = [
+            numbers_of = [
                 encoder for encoder in encoding.encoders if encoder.kind == "number"
             ]
-            found.append(
+            scalings.append(
                 tuple(
-                    np.array([getattr(e, name) for e in known])
+                    np.array([getattr(e, name) for e in numbers_of])
                     for name in ("shift", "scale")
                 )
             )
-        found += [
+        scalings += [
             (m.scaling.shift, m.scaling.scale)
             for m in self.net.members
             if m.encoding is None
         ]
         return all(
             are_rounded("float32", shift, scale, self.net.number_type)
-            for shift, scale in found
+            for shift, scale in scalings
         )
 
     # ---- definitions
@@ -319,14 +319,14 @@ class _File:
 
 def add_sureness(constants: Constants, net) -> None:
     """Add an array of how sure each value is, or that a row is of each class."""
-    known = net.conformal
-    if known is None:
+    sureness = net.conformal
+    if sureness is None:
         rows = [_sureness()]
-    elif isinstance(known, Intervals):
-        level = constants.array("levels", known.levels, "double")
+    elif isinstance(sureness, Intervals):
+        level = constants.array("levels", sureness.levels, "double")
         rows = [
             _sureness(
-                levels=len(known.levels),
+                levels=len(sureness.levels),
                 points=len(target.at),
                 level=level,
                 **{
@@ -337,17 +337,19 @@ def add_sureness(constants: Constants, net) -> None:
                 },
                 limits=target.limits,
             )
-            for k, target in enumerate(known.targets)
+            for k, target in enumerate(sureness.targets)
         ]
     else:
-        level = constants.array("levels", known.levels, "double")
+        level = constants.array("levels", sureness.levels, "double")
         least = [
             constants.array(f"least_scores_{k}", scores, "double")
-            for k, scores in enumerate(known.least)
+            for k, scores in enumerate(sureness.least)
         ]
         rows = [
-            _sureness(levels=len(known.levels), level=level, least_score=least[place])
-            for place in known.of_class
+            _sureness(
+                levels=len(sureness.levels), level=level, least_score=least[place]
+            )
+            for place in sureness.of_class
         ]
     constants.structs("sureness", "sure_of", rows)
 
@@ -383,16 +385,16 @@ def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
     """Return (kind, function, number, layer) of each layer that changes its input, at
     least of the last one; the encoding of inputs is none of them. number: of its
     parameters, as Network.parameters names them."""
-    found = []
+    computed = []
     number = 0
     for layer in layers:
         kind = _C_KINDS[layer.kind]
         function = layer.output_function
-        is_last = layer is layers[-1] and not found
+        is_last = layer is layers[-1] and not computed
         if kind and (kind != "ACTIVATION" or function != "linear" or is_last):
-            found.append((kind, function.upper(), number, layer))
+            computed.append((kind, function.upper(), number, layer))
         number += layer.weight_shape is not None
-    return found
+    return computed
 
 
 def add_layers(constants: Constants, name: str, net) -> int:
@@ -473,7 +475,11 @@ def are_scaled(net) -> bool:
     if net.encoding is None:
         return net.scaling.kind != "none"
     encoders = net.encoding.encoders
-    scales = [(one.shift, one.scale) for one in encoders if input_kind(one) != "text"]
+    scales = [
+        (encoder.shift, encoder.scale)
+        for encoder in encoders
+        if input_kind(encoder) != "text"
+    ]
     return (0, 1) not in scales
 
 

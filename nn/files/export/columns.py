@@ -40,8 +40,8 @@ def input_kind(encoder) -> str:
 def column_names(net) -> list[str]:
     """Return the names of a table's columns; by their places in the file where they
     have none, or not each its own."""
-    known = distinct(net.encoding.names)
-    return known or [
+    names = distinct(net.encoding.names)
+    return names or [
         f"column_{place}"
         for place in net.encoding.places or range(net.encoding.features)
     ]

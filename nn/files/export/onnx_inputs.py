@@ -296,12 +296,12 @@ class TableInputs:
         words = [word for word in encoder.values if word is not None]
         every = Column("text", np.array([*range(len(words) + 1), -1]), [*words, UNSEEN])
         *codes, other, gap = encoder.encode(every)[0].tolist()
-        known = {
+        encoded_words = {
             form: code
             for word, code in zip(words, codes, strict=True)
             for form in encoder.forms(word)
         }
-        codes_of_words = {**known, **dict.fromkeys(self._missing, gap)}
+        codes_of_words = {**encoded_words, **dict.fromkeys(self._missing, gap)}
         return self._coded(column, codes_of_words, other)
 
     def _means(self, column: str, encoder: TruthEncoder | CategoryEncoder) -> list[str]:

@@ -494,8 +494,8 @@ class FirstLayer:
         v = graph.cast(graph.columns(x, places), np.float64)
         name = f"{self._name}/waves/frequency"
         turns = graph.add("Mul", v, graph.constant(frequencies, np.float64, name=name))
-        one = graph.constant(1, np.float64)
-        fraction = graph.add("Mod", turns, one, fmod=1)
+        unity = graph.constant(1, np.float64)
+        fraction = graph.add("Mod", turns, unity, fmod=1)
         angle = graph.add("Mul", fraction, graph.constant(2 * np.pi, np.float64))
         phase = graph.constant(np.hstack(quarters), np.float64)
         waves = graph.add("Sin", graph.add("Add", angle, phase))
