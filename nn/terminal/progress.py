@@ -15,7 +15,7 @@ from .console import on_terminal, report_encoding, report_run
 REDRAW_SECONDS = 0.1
 LONG_SECONDS = 5.0  # a line has the time left if it is longer
 LONG_SPAN = 99.5  # a span of seconds is told in minutes if it is longer
-STEP_LINES = 30  # lines of the steps of a computation in a pipe, at most
+STEP_LINES = 10  # lines of the steps of a computation in a pipe, at most
 STEP_SECONDS = 2.0  # a computation that takes longer has such lines
 # lines of epochs or candidates in a pipe, beside the last; --verbose has all of them
 MOST_PROGRESS_LINES = 6

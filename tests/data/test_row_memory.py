@@ -186,3 +186,18 @@ def test_a_row_through_16_networks_takes_a_millisecond():
         model.predict(row)
         seconds = min(seconds, time.thread_time() - start)
     assert seconds <= MOST_SECONDS
+
+
+def test_a_row_with_an_exposure_is_read_each_time():
+    rng = np.random.default_rng(2)
+    years = rng.uniform(0.5, 2, ROWS).round(2).tolist()
+    age = rng.integers(18, 80, ROWS).tolist()
+    claims = rng.poisson(np.array(years)).tolist()
+    table = {"age": age, "years": years, "claims": claims}
+    ds = nn.load(table, target="claims", exposure="years", task="regression")
+    net = nn.Network.for_data(ds, "auto,3,1", loss="poisson")
+    nn.train(net, ds, epochs=1)
+    expected = net.predict({"age": age, "years": years})
+    for row in (0, 0, 5):
+        one = {"age": age[row], "years": years[row]}
+        np.testing.assert_array_equal(net.predict(one)[0], expected[row])

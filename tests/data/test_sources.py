@@ -673,9 +673,9 @@ def test_several_threads_raise_what_fails_first():
 def test_the_documents_list_every_format():
     help_of_dataset = next(flag.help for flag in FLAGS if flag.name == "dataset")
     guide = (
-        (REPOSITORY / "docs" / "using.md")
+        (REPOSITORY / "docs" / "data.md")
         .read_text()
-        .split("## Data")[1]
+        .split("## Formats")[1]
         .split("\n## ")[0]
     )
     for text in (help_of_dataset, nn.load.__doc__, guide):

@@ -23,7 +23,7 @@ from support.networks import network
 
 import nn
 
-GUIDE = (REPOSITORY / "docs" / "using.md").read_text(encoding="utf-8")
+GUIDE = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
 (OF_THE_GUIDE,) = re.findall(r"^```c\n(.*?)^```$", GUIDE, re.M | re.S)
 
 
