@@ -94,7 +94,7 @@ def known_at(
     if sureness is None:
         raise UsageError(
             "--level: the model does not know how sure it is: fewer than 30 rows judged it (--folds or --validation"
-            " give such rows), or it was trained before models kept it; train again"
+            " give such rows), it has several yes/no targets or quantiles, or it was trained before models kept it"
         )
     place_of(sureness.levels, level)
     return sureness

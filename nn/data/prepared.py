@@ -482,6 +482,11 @@ def _check_targets(ds: Dataset, loss: str) -> None:
     y = ds.y.reshape(ds.rows, -1)
     if y.shape[1] == 1:
         refuse_gaps(ds, ["y"])
+    if ds.task == "multilabel" and not ((y == 0) | (y == 1) | np.isnan(y)).all():
+        raise DataError(
+            f"{name_of(ds)}: y of the task multilabel: found more than 0 and 1, "
+            "expected these, or nan where a target is missing"
+        )
     if rule.has is None or (rule.has(y) | np.isnan(y)).all():
         return
     row, target = np.unravel_index(np.nanargmin(y), y.shape)

@@ -148,6 +148,8 @@ def figures_of(
     check_threshold(net, threshold)
     if threshold is None:
         threshold = net.threshold
+    if cuts is None:
+        cuts = threshold
     truth, scores, weights = truth_and_scores(net, ds, scores)
     persistence = None
     if net.task == "regression":
@@ -158,6 +160,7 @@ def figures_of(
             report["per_target"] = figures_by_target(*rows, net.loss)
     elif net.task == "multilabel":
         report = multilabel_report(truth, scores, ds.targets, cuts, weights, folds)
+        report["threshold"] = float(threshold)
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
@@ -169,8 +172,6 @@ def figures_of(
     if left_out:
         report["left_out_rows"] = left_out
     if intervals and (intervals != QUICK or len(truth) <= QUICK_ROWS):
-        if cuts is None:
-            cuts = threshold
         judged_rows = Judged(
             net.task, truth, scores, cuts, persistence, folds, net.loss
         )
@@ -494,7 +495,7 @@ def check_threshold(net, threshold: float | None) -> None:
         raise UsageError(
             f"--threshold {threshold}: expected a finite number, such as 0.5"
         )
-    if net.task != "binary":
+    if net.task not in ("binary", "multilabel"):
         raise UsageError(
             f"--threshold {threshold:g}: is for two classes, the task is {net.task}; leave it out"
         )

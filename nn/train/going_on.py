@@ -164,7 +164,7 @@ def settings_going_on(net: Network, rows: int) -> dict:
         rate = BY_NAME["learning_rate"].check(kept["learning_rate"])
         kept["learning_rate"] = rate / _PARTS
     kept.pop("threshold", None)
-    if net.task == "binary":
+    if net.task in ("binary", "multilabel"):
         kept["threshold"] = net.threshold
     return kept
 

@@ -99,3 +99,36 @@ def test_what_several_labels_do_not_have_is_refused_in_one_line(trained):
         result = run(*ONE, *given, *flags)
         assert result.code == 2, flags
         assert flags[0] in result.err
+
+
+def test_one_threshold_is_that_of_all_targets_and_stays_where_a_model_goes_on(trained):
+    given = "--dataset", "t.csv", "--target", "p,q", "-q", "--threshold", 0.3
+    succeed(*ONE, *given, "--folds", 3, "--model", "f.bin")
+    told = succeed("test", "f.bin", "t.csv", "--json").json
+    lower = succeed("test", "f.bin", "t.csv", "--json", "--threshold", 0.1).json
+    assert (told["threshold"], lower["threshold"]) == (0.3, 0.1)
+    assert lower["recall"] >= told["recall"]
+    net = nn.Model.load("f.bin").network
+    scores = net.predict(nn.load_for(net, "t.csv").x)
+    predicted = nn.Model(net).predict(nn.load_for(net, "t.csv").x)
+    assert (predicted[:, 1] == np.where(scores[:, 1] >= 0.3, "yes", "no")).all()
+    nn.export(net, "f.onnx")
+    rows = nn.load_for(net, "t.csv").x.astype(np.float64)
+    found = outputs("f.onnx", {"features": rows})
+    assert (found["label"] == predicted).all()
+    succeed("train", "t.csv", "--init", "f.bin", "--epochs", 1, "--model", "g.bin")
+    assert nn.Model.load("g.bin").network.threshold == 0.3
+
+
+def test_a_level_is_refused_since_several_targets_have_no_sets(trained):
+    result = run("predict", "m.bin", "t.csv", "--level", 0.9)
+    assert result.code == 2
+    assert "it has several yes/no targets or quantiles" in result.err
+    assert "no sets of classes of several targets" in succeed("info", "m.bin").out
+
+
+def test_a_y_of_other_numbers_is_no_multilabel():
+    y = np.array([[0, 1], [2, 1], [1, 0]])
+    ds = nn.Dataset(np.eye(3, 2), y, "multilabel")
+    with pytest.raises(DataError, match="found more than 0 and 1"):
+        nn.train(nn.Network.for_data(ds, "auto,2"), ds)
