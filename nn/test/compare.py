@@ -12,12 +12,12 @@ from ..core.bootstrap import interval, resampled
 from ..core.metrics import Judged, checked_weights
 from ..data.dataset import Dataset, name_of
 from ..files.export.columns import label_names
-from ..nn_aux import METRICS
+from ..nn_aux import METRICS, loss_of
 from ..utils import DataError, UsageError
 from .reports import sampling_of, sampling_of_copies, truth_and_scores
 from .trained_rows import Trained, trained_on
 
-# the metric of the verdict, by task
+# the metric of the verdict, by task, where the loss of both models has none
 DECIDES = {
     "binary": "log_loss",
     "multiclass": "log_loss",
@@ -158,8 +158,9 @@ def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
         )
     weights = checked_weights(weights, len(truth))
     scores = [side_scores for _, side_scores, _ in rows_of_sides]
+    loss = net.loss if net.loss == sides[1].net.loss else None
     judged_rows = [
-        _judged_rows(side, side_truth, side_scores)
+        _judged_rows(side, side_truth, side_scores, loss)
         for side, (side_truth, side_scores, _) in zip(sides, rows_of_sides, strict=True)
     ]
     values = [rows.values(weights) for rows in judged_rows]
@@ -180,6 +181,8 @@ def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
         for name in judged_rows[0].names
     }
     metric = DECIDES[net.task]
+    if loss is not None:
+        metric = loss_of(loss).metric or metric
     for name in (metric, *metrics):
         if metrics[name]["difference"] is not None:
             metric = name
@@ -196,14 +199,15 @@ def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     }
 
 
-def _judged_rows(side: Side, truth: np.ndarray, scores: np.ndarray) -> Judged:
-    """Return what the metrics of a side are formed from."""
+def _judged_rows(
+    side: Side, truth: np.ndarray, scores: np.ndarray, loss: str | None
+) -> Judged:
+    """Return what the metrics of a side are formed from. loss: that both models were
+    trained by; None: each by another."""
     net = side.net
     if net.task == "regression":
         persistence = side.ds.persistence()
-        return Judged(
-            net.task, truth, scores, net.threshold, persistence, loss=net.loss
-        )
+        return Judged(net.task, truth, scores, net.threshold, persistence, loss=loss)
     if net.task == "multiclass" or side.crossed is None:
         return Judged(net.task, truth, scores, net.threshold)
     kept = side.crossed
