@@ -200,7 +200,7 @@ def knows_judging(net: Network, ds: Dataset, split: Split) -> bool:
 
 
 def _further_epochs(net: Network, rows: int, batch_number) -> int:
-    """Return how many epochs a network goes on for with so many rows: a third of its
+    """Return how many epochs a network goes on for with some rows: a third of its
     own, of few rows as many as have LEAST_STEPS, but no more than its own."""
     own = _epochs_of(net)
     of_batch = BY_NAME["batch_number"].check(batch_number or DEFAULTS["batch_number"])
