@@ -34,12 +34,12 @@ class Baseline(NamedTuple):
     """Losses, for the rows that judge a network, of outputs that are the same for every
     row.
 
-    told: of class shares or the mean of the training rows (of the output that is best
-    there). least: of the output that is best for the rows that judge, which a network
-    that gives the same output for all cannot get below.
+    reported: of class shares or the mean of the training rows (of the output that is
+    best there). least: of the output that is best for the rows that judge, which a
+    network that gives the same output for all cannot get below.
     """
 
-    told: float
+    reported: float
     least: float
 
 

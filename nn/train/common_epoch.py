@@ -82,7 +82,7 @@ class FoldEpochs:
         if self.members[0].monitor.name != LOSS:
             return values
         return relative(
-            values, np.array([member.baseline.told for member in self.members])
+            values, np.array([member.baseline.reported for member in self.members])
         )
 
     def _weights(self) -> np.ndarray:

@@ -149,10 +149,10 @@ class Effort:
             figures = self._train(net, self.plan.ds, **settings)
         name, loss = loss_of(figures)
         loss = "undefined" if loss is None else format(loss, ".4g")
-        self._callback.ended(self._told(candidate, net), f"{name} {loss}")
+        self._callback.ended(self._description(candidate, net), f"{name} {loss}")
         return figures
 
-    def _told(self, candidate: Candidate, net: Network) -> str:
+    def _description(self, candidate: Candidate, net: Network) -> str:
         """Return the layers of a candidate; of one with those of the first what differs
         from it."""
         if not self.tried or net.spec != self.tried[0].net.spec:

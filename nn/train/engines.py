@@ -227,7 +227,7 @@ class Ranks:
         return self._members[-1]
 
     @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
+    def sharing_vectors(self) -> Iterator[None]:
         """Let all ranks get the networks' vectors from their owners in the block, which
         all of them enter. Elsewhere a rank that meets with an error, and brings its
         trainings to their ends, would wait for others."""
@@ -264,7 +264,7 @@ class Ranks:
 
     # ---- answers
 
-    def tell(self, is_done: bool, signum: int | None) -> tuple[bool, int | None]:
+    def exchange(self, is_done: bool, signum: int | None) -> tuple[bool, int | None]:
         """Tell the others whether this rank has answered its asks, and its signal;
         return (whether all have, the signal of one of them, None without)."""
         if self.size == 1:

@@ -84,8 +84,8 @@ class Run:
         self._steps: dict[int, Generator[Ask | str | None]] = {}
         self._together: set[int] = set()  # networks that wait until all that run do
         # epochs, of the refit too
-        self._told = [0, 0]
-        self._tells_refit = False
+        self._reported = [0, 0]
+        self._reports_refit = False
 
     @property
     def epochs(self) -> int:
@@ -211,7 +211,7 @@ class Run:
                 member.at.epoch if member.at.before_refit else 0
                 for member in self.members
             )
-            self._told = [
+            self._reported = [
                 min(member.epochs_done for member in self.members),
                 min(refits),
             ]
@@ -238,7 +238,7 @@ class Run:
         try:
             while asks := self._asks(answers):
                 if any(ask is None or ask.what == "epoch" for ask in asks.values()):
-                    self._tell()
+                    self._report()
                 answers = {}
                 kinds = {ask.what for ask in asks.values() if ask is not None}
                 for what in sorted(kinds):  # the same order on all ranks
@@ -258,10 +258,10 @@ class Run:
             self._steps.clear()
             if is_agreed and self.ranks.size > 1:
                 # the parameters that the networks' owners have trained
-                with self.ranks.telling():
+                with self.ranks.sharing_vectors():
                     for member in self.members:
                         member.take_parameters()
-        self._tell()
+        self._report()
 
     def _asks(self, answers: Mapping[int, object]) -> dict[int, Ask | None]:
         """Return what each network asks for next, given the answers to the last; None
@@ -357,7 +357,7 @@ class Run:
         is_done = bool(wait([running], POLL_SECONDS).done)
         if is_done:
             running.result()  # an error ends this rank, and so the others
-        is_answered, signum = self.ranks.tell(is_done, self.stop.signum)
+        is_answered, signum = self.ranks.exchange(is_done, self.stop.signum)
         if signum is not None:
             self._agreed.request(signum)
             stop_all(own_asks)
@@ -381,21 +381,21 @@ class Run:
 
     # ---- after an epoch
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Report each epoch that every network has finished or stopped before; save
         the states where that is due."""
         left = self.left()
         running = [self.members[number] for number in self._steps]
         choosing = [member for member in running if not member.at.before_refit]
         refits = [member for member in left if member.at.before_refit]
-        is_new, epoch = self._tell_epochs(False, left, choosing)
+        is_new, epoch = self._report_epochs(False, left, choosing)
         if refits and not choosing:
-            if not self._tells_refit:
-                self._tells_refit = True
+            if not self._reports_refit:
+                self._reports_refit = True
                 self.callback.refit(
                     max(member.last_epoch() for member in refits), refits[0].rows.count
                 )
-            is_newer, epoch = self._tell_epochs(True, refits, running)
+            is_newer, epoch = self._report_epochs(True, refits, running)
             is_new = is_new or is_newer
         # the rank that writes it decides
         if is_new and self.checkpoint.path is not None:
@@ -404,10 +404,10 @@ class Run:
             if self.ranks.group.gather(is_due)[0]:
                 self._save()
 
-    def _tell_epochs(
+    def _report_epochs(
         self, refit: bool, members: Sequence[Member], running: Sequence[Member]
     ) -> tuple[bool, int]:
-        """Tell of the new epochs, of the refit or of what comes before it, that
+        """Report the new epochs, of the refit or of what comes before it, that
         networks have done; return (whether there are any, how many are done in all).
         running: those that go on."""
         each = {
@@ -418,7 +418,7 @@ class Run:
             (len(each[member]) for member in running),
             default=max(map(len, each.values())),
         )
-        first = self._told[refit]
+        first = self._reported[refit]
         if done <= first:
             return False, done
         if refit:
@@ -452,7 +452,7 @@ class Run:
                 took,
                 1e6 * took / batches,
             )
-        self._told[refit] = done
+        self._reported[refit] = done
         return True, done
 
     def _save(self) -> None:
@@ -460,7 +460,7 @@ class Run:
         if self.checkpoint.path is None or (self.ranks.size == 1 and self.group.rank):
             return
         try:
-            with self.ranks.telling():
+            with self.ranks.sharing_vectors():
                 states = [
                     None if member.failed else member.state() for member in self.members
                 ]
@@ -554,12 +554,13 @@ class Run:
         first = self.members[0]
         losses = self.losses()
         each = [
-            member.chosen("epoch_seconds")[: self._told[0]] for member in self.members
+            member.chosen("epoch_seconds")[: self._reported[0]]
+            for member in self.members
         ]
         seconds = [max(took) for took in zip(*each, strict=True)]
         done = zip(
             losses["loss"],
-            losses["val_loss"] or [None] * self._told[0],
+            losses["val_loss"] or [None] * self._reported[0],
             seconds,
             strict=False,
         )
@@ -569,7 +570,7 @@ class Run:
         ]
         at = {
             "file": self.checkpoint.source,
-            "epoch": first.at.epoch if first.at.before_refit else self._told[0],
+            "epoch": first.at.epoch if first.at.before_refit else self._reported[0],
         }
         return {**at, "row": first.at.row, "done": list(done), "metrics": metrics}
 
