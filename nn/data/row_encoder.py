@@ -16,7 +16,7 @@ import numpy as np
 from .column import Column
 from .encoders import ColumnEncoder, NumberEncoder
 
-MOST_KNOWN = 1 << 12  # values of a column that are remembered
+MOST_KNOWN = 1 << 9  # values of a column that are remembered
 # of a record's fields, as struct writes their values
 _CHARACTERS = {"<f4": "f", "<f8": "d", ">f4": "f", ">f8": "d"}
 _CHARACTERS |= {"<u4": "I", ">u4": "I", "<u2": "H", ">u2": "H", "|u1": "B"}

@@ -18,6 +18,7 @@ from .dataset import Schema, TableRows
 from .row_encoder import MOST_KNOWN
 
 _FIELD_TYPES = {int, float, str, bool, type(None)}
+_NUMPY_TYPES = {np.float64, np.int64, np.bool_, np.str_}  # the same values
 # below which a whole number is itself in float64, and any a number in float32
 _FAR = 1e15
 
@@ -56,7 +57,10 @@ class RowMemory:
         if isinstance(rows, (list, tuple)) and len(rows) == 1:
             row = rows[0]
         if isinstance(row, dict):
-            if not self._names or not {*self._names} <= row.keys():
+            others = row.keys() - {*self._names}
+            if not self._names or len(others) + len(self._names) != len(row):
+                return None
+            if any(str(other).strip() in self._names for other in others):
                 return None
             fields = [row[name] for name in self._names]
             given = row.values()
@@ -64,10 +68,14 @@ class RowMemory:
             fields = given = row
         else:
             return None
-        are_scalars = {*map(type, given)} <= _FIELD_TYPES
-        if self._is_field_enough and are_scalars and len(fields) == self._width:
-            return fields
-        return None
+        types = {*map(type, given)} - _FIELD_TYPES
+        if not self._is_field_enough or len(fields) != self._width:
+            return None
+        if not types <= _NUMPY_TYPES:
+            return None
+        if types:
+            fields = [f.item() if type(f) in types else f for f in fields]
+        return fields
 
     def rows_of(self, fields: Sequence) -> TableRows | np.ndarray | None:
         """Return the row of these fields, None where one of them is not known."""
@@ -94,7 +102,9 @@ class RowMemory:
         for place, field in enumerate(fields):
             column = x.columns[place]
             known = self._known[place]
-            if self._is_quiet(place, field, column) and len(known) < MOST_KNOWN:
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            if self._is_quiet(place, field, column):
                 known[_key(field)] = column
 
     def _is_quiet(self, place: int, field, column: Column) -> bool:

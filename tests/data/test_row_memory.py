@@ -16,6 +16,7 @@ from nn.data.column import Column
 from nn.data.dataset import TableRows
 from nn.data.encoders import CategoryEncoder, DateEncoder, NumberEncoder
 from nn.data.encoding import Encoding
+from nn.data.row_encoder import MOST_KNOWN
 
 ROWS = 90
 MOST_SECONDS = 2e-3  # promised is half of it, of an idle core
@@ -76,6 +77,34 @@ def test_a_row_that_is_known_needs_no_reader_and_has_its_bits(trained, monkeypat
     assert net.predict(new).shape == (1, 1)
     with pytest.raises(AssertionError, match="was asked"):
         net.predict({**rows[0], "word": "violet"})
+
+
+def test_numbers_of_numpy_and_names_with_blanks_are_read_as_they_are(trained):
+    table, net = trained
+    row = row_of(table, 4)
+    expected = net.predict(row)
+    types = {int: np.int64, float: np.float64, str: np.str_, bool: np.bool_}
+    other = {name: types[type(field)](field) for name, field in row.items()}
+    for _ in range(2):
+        np.testing.assert_array_equal(net.predict(other), expected)
+    # of two columns of one name the first
+    first = {" age": 3, **row}
+    fresh = net.copied().predict(first)
+    for _ in range(2):
+        np.testing.assert_array_equal(net.predict(first), fresh)
+    half = {**row, "usual": np.float32(0.1)}
+    np.testing.assert_array_equal(net.predict(half), net.predict({**row, "usual": 0.1}))
+
+
+def test_no_more_words_are_remembered_than_there_is_room_for(trained):
+    table, net = trained
+    row = row_of(table, 5)
+    expected = net.predict(row)
+    for k in range(3 * MOST_KNOWN // 2):
+        net.predict({**row, "word": f"other {k}"})
+    known = net.row_memory._known
+    assert max(map(len, known)) <= MOST_KNOWN
+    np.testing.assert_array_equal(net.predict(row), expected)
 
 
 def test_plain_numbers_are_known_at_once(monkeypatch):
