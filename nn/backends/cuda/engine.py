@@ -645,24 +645,30 @@ class CudaEngine:
         data: CudaData,
         rows: np.ndarray | None = None,
         vector: np.ndarray | None = None,
-        there: bool = False,
     ) -> np.ndarray:
-        """Return outputs as Engine.predict does; if `there` they stay on the GPU."""
-        with self.gpu_context("a forward pass", "use a smaller network"):
-            if vector is None:
-                return self._forward("predict", data, rows, there)
-            before = self.vector("parameters").copy()
-            try:
-                self.set("parameters", vector)
-                return self._forward("predict", data, rows, there)
-            finally:
-                cupy().copyto(self.vector("parameters"), before)
+        with self._lent(vector):
+            return self._forward("predict", data, rows)
 
     def predict_there(self, x, vector: np.ndarray | None = None):
         """Return outputs as `predict` does, for inputs (rows, inputs) on the GPU,
         there."""
         data = CudaData(x, None, None, self.dtype, math.inf)
-        return self.predict(data, vector=vector, there=True)
+        with self._lent(vector):
+            return self._forward("predict", data, None, there=True)
+
+    @contextmanager
+    def _lent(self, vector: np.ndarray | None) -> Iterator[None]:
+        """Have other parameters for a forward pass; None: the engine's own."""
+        with self.gpu_context("a forward pass", "use a smaller network"):
+            if vector is None:
+                yield
+                return
+            before = self.vector("parameters").copy()
+            try:
+                self.set("parameters", vector)
+                yield
+            finally:
+                cupy().copyto(self.vector("parameters"), before)
 
     def loss(self, data: CudaData, rows: np.ndarray) -> float:
         return mean_loss(self.row_losses(data, rows), data.weights, rows)
