@@ -245,6 +245,7 @@ def test_a_loss_and_its_constant_are_those_of_seq(loss, emulated):
     assert relative_distance(gradients, expected_gradients) < 1e-12
 
 
+@pytest.mark.usual(2, 6)
 @pytest.mark.parametrize("outputs", [2, 3, 33])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("is_small", [True, False])

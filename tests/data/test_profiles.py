@@ -271,3 +271,15 @@ HOSTILE = [
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: json.dumps(value)[:60])
 def test_no_profile_of_a_file_that_cannot_be_is_taken(value):
     assert not are_profiles(value)
+
+
+@pytest.mark.parametrize("rows, are_rare", [(11, 0), (10, 10), (6, 6)])
+def test_words_that_just_have_enough_rows_to_be_told_apart_count_as_rare(
+    rows, are_rare
+):
+    """That they have is chance."""
+    words = [f"w{number}" for number in range(18)]
+    codes = np.repeat(np.arange(18), [*17 * [40], rows])
+    profile = profile_of(Fields("words", codes, words, {*words}))
+    assert profile["words"] == words[:16]
+    assert profile["counts"] == [0, *16 * [40], 40 + rows - are_rare, are_rare]

@@ -158,6 +158,21 @@ def test_kinds_of_a_field_are_kept_apart(trained):
                 np.testing.assert_array_equal(output, fresh)
 
 
+def test_equal_values_of_other_types_are_other_words():
+    words = np.array(["1", "True", "1.0", "none"])
+    rng = np.random.default_rng(2)
+    table = {"word": rng.choice(words, ROWS).tolist(), "age": rng.random(ROWS).tolist()}
+    y = [2.0 * (word == "1") for word in table["word"]]
+    net = trained_on(nn.load({**table, "y": y}, target="y"))
+    expected = {word: net.predict({"word": word, "age": 0.5})[0] for word in words}
+    assert not np.array_equal(expected["1"], expected["True"])
+    for order in ((1, True), (True, 1)):
+        fresh = net.copied()
+        for field in (*order, *order):
+            output = fresh.predict({"word": field, "age": 0.5})[0]
+            np.testing.assert_array_equal(output, expected[str(field)])
+
+
 def test_a_number_that_is_a_gap_is_one_in_a_row_alone():
     rng = np.random.default_rng(1)
     age = [-999 if k % 5 == 0 else int(rng.integers(9)) for k in range(ROWS)]

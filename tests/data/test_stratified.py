@@ -76,3 +76,14 @@ def test_a_label_that_is_not_known_counts_for_none():
     part = dealt(labels, np.ones(6, np.int64), [0.5, 0.5], np.arange(6))
     assert part[0] != part[3]
     assert np.bincount(part).tolist() == [3, 3]
+
+
+def test_units_without_a_rare_label_are_dealt_by_their_rows():
+    sizes = np.array([6, 1, 1, 1, 1, 1, 1])
+    parts = dealt(np.zeros((7, 1)), sizes, [0.5, 0.5], np.arange(7))
+    assert np.bincount(parts, sizes).tolist() == [6, 6]
+    labels = np.array([[1], [1], [0], [0], [0], [0], [0], [0]])
+    sizes = np.array([4, 2, 1, 1, 1, 1, 1, 1])
+    parts = dealt(labels, sizes, [0.5, 0.5], np.arange(8))
+    assert parts[0] != parts[1]
+    assert np.bincount(parts, sizes).tolist() == [6, 6]

@@ -22,6 +22,7 @@ from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.errors import groups_that_err, ranges, row_losses
 from nn.test.importance import importance
 from nn.test.out_of_fold import out_of_fold
+from nn.test.sureness import Held
 
 NEAR = 1.5e-3  # of an axis: paths have tenths of a unit, of some hundred
 TWO = nn.Network("2,1", "binary")
@@ -579,6 +580,55 @@ def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_abov
         "mean absolute error",
         "of all",
     ]
+
+
+def test_a_group_needs_a_hundredth_of_the_rows_that_count():
+    rows = 6000
+    truth = np.zeros((rows, 1))
+    x = np.arange(rows)[:, None].astype(np.float32)
+    net = nn.Network("1,1", "regression")
+    weights = np.where(np.arange(rows) < 3000, 1.0, 0.0)
+    assert groups_that_err(net, x, truth, truth, weights).least == 30
+    assert groups_that_err(net, x, truth, truth).least == 60
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fifths_of_the_predictions_tell_what_the_intervals_of_their_rows_hold(weighted):
+    rng = np.random.default_rng(4)
+    rows = 100
+    scores = np.arange(rows, dtype=float)[:, None]
+    are_held = rng.random((rows, 1)) < 0.8
+    widths = rng.random((rows, 1))
+    weights = rng.integers(1, 5, rows).astype(float)
+    net = nn.Network("1,1", "regression")
+    held = Held(0.9, are_held, widths)
+    (table,) = task_blocks.sureness(net, held, scores, weights if weighted else None)
+    assert len(table.lines) == 5
+    for number, line in enumerate(table.lines):
+        part = slice(20 * number, 20 * number + 20)
+        counts = weights[part] if weighted else np.ones(20)
+        share = np.average(are_held[part, 0], weights=counts)
+        width = np.average(widths[part, 0], weights=counts)
+        assert float(line[1]) == counts.sum()
+        assert line[2] == f"{100 * share:.1f} %"
+        assert float(line[3]) == pytest.approx(width, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "share, text",
+    [
+        (0.0, "0 %"),
+        (0.004, "0.4 %"),
+        (0.0123, "1 %"),
+        (0.5, "50 %"),
+        (0.99, "99 %"),
+        (0.996, "99.6 %"),
+        (1.0, "100 %"),
+        (None, "undefined"),
+    ],
+)
+def test_a_share_near_none_or_all_has_more_digits(share, text):
+    assert task_blocks.percent_text(share) == text
 
 
 def test_a_group_of_one_heavy_row_is_less_sure_than_its_weight():

@@ -719,6 +719,18 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
     ]
 
 
+def test_a_refit_tells_its_first_and_its_last_epoch(capsys):
+    lines = progress.Lines("t.csv")
+    lines.start(info(epochs=6))
+    capsys.readouterr()
+    lines.refit(6, 100)
+    for epoch in range(1, 7):
+        lines.epoch(epoch, 6, 1.0, None, 1.0, 1.0)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("refit: training once more on 100 rows")
+    assert [line.split()[1] for line in told[1:]] == ["1/6", "6/6"]
+
+
 @pytest.mark.parametrize(
     "seconds, line",
     [

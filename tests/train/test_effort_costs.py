@@ -41,6 +41,7 @@ def test_the_seconds_that_are_told_follow_rows_threads_and_machine(monkeypatch):
     assert 0.3 < least < most / 2 < 5
     assert told(4000, 1)[0] > 3 * least
     assert told(1000, 4)[0] < 0.5 * least
+    assert told(1000, 64) == told(1000, 8), "a thread for each network is enough"
     monkeypatch.setattr(duration, "sample_seconds", lambda dtype: 2 * usual)
     assert told(1000, 1) == pytest.approx((2 * least, 2 * most))
 

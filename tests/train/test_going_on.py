@@ -5,6 +5,7 @@ import csv
 import hashlib
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from support.people import as_csv, people
 
 import nn
 from nn.files import model_file
+from nn.train.going_on import settings_going_on
 from nn.utils import DataError, UsageError
 
 ROWS = 1500
@@ -286,6 +288,26 @@ def test_few_rows_have_more_epochs_up_to_the_models_own(rows, epochs, here):
     short = nn.fit("few.csv", init="one.bin", holdout=0.0, epochs=6)
     again = nn.fit("few.csv", init=short, holdout=0.0)
     assert again.network.config["epochs"] == min(6, -(-200 // -(-rows // 32)))
+
+
+@pytest.mark.parametrize(
+    "monitor, judged, epochs",
+    [
+        (None, None, 2),  # a third of its four epochs, rounded up
+        ("loss", [0.5, 0.4, 0.3, 0.2], 2),
+        ("loss", [0.2, 0.4, None, 0.3], 1),
+        ("roc_auc", [0.5, 0.9, 0.8, 0.7], 1),
+        ("roc_auc", [None, 0.7, 0.7, 0.9], 2),
+    ],
+)
+def test_many_rows_have_a_third_of_the_epochs_up_to_the_best(
+    monitor, judged, epochs, here
+):
+    net = nn.fit("one.csv", layers="auto,1", epochs=4, holdout=0.0).network
+    history = {**net.history, "val_metric": judged}
+    net.facts = replace(net.facts, history=history)
+    net.facts.config["monitor"] = monitor
+    assert settings_going_on(net, 10**6)["epochs"] == epochs
 
 
 def test_images_go_on_too(folder):
