@@ -567,6 +567,7 @@ class Judged:
             truth = truth.astype(np.float64).reshape(len(truth), -1)
             # a target that a row lacks counts for no metric
             self._are_known = ~np.isnan(truth)
+            self._lacks_some = not self._are_known.all()
         if task == "multilabel":
             for target, known in enumerate(self._are_known.T):
                 own = truth[known, target], scores[known, target]
@@ -624,7 +625,7 @@ class Judged:
     def _row_losses(self) -> np.ndarray:
         """Return the loss of each row (rows,); where rows lack targets, of each target,
         nan where it is missing (rows, targets)."""
-        if self._are_known.all():
+        if not self._lacks_some:
             return row_losses(self._loss, self.scores, self.truth)
         known = np.where(self._are_known, self.truth, 1.0)
         losses = row_losses(self._loss, self.scores[..., None], known[..., None])
@@ -676,7 +677,7 @@ class Judged:
     ) -> dict[str, float | None]:
         def weighted_mean(values: np.ndarray) -> float:
             own = weights
-            if values.ndim > 1 and np.isnan(values).any():
+            if values.ndim > 1 and self._lacks_some:
                 values, own = self._of_known(values, weights)
             if own is None and values.ndim > 1:
                 return float(np.mean(values))

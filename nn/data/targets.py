@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -241,6 +242,7 @@ def dataset_of(
     its other attributes."""
     if target_rows is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
+    target_rows = _with_labels(target_rows, schema)
     y, task, classes = resolve(target_rows, schema)
     if schema.classes is None and not schema.plain:
         asked = schema.choices.positive
@@ -393,6 +395,28 @@ def resolve(
         task = "multiclass"
     _check_outputs(targets, task, len(names), schema.outputs)
     return y, task, names
+
+
+def _with_labels(targets: Targets, schema: Schema) -> Targets:
+    """Return several targets of numbers, as arrays have them, as labels where they are
+    such; other targets as they are. Raises DataError where labels are asked for, and
+    for those that are not a model's."""
+    are_arrays = targets.labels is None and targets.width > 1 and not schema.plain
+    if not are_arrays or schema.task not in ("auto", "multilabel"):
+        return targets
+    columns = [Column("number", values) for values in targets.values.T]
+    found = labels_in(columns, schema.task == "multilabel")
+    if found is None and schema.task == "multilabel":
+        names = [f"target {number + 1}" for number in range(targets.width)]
+        raise about_no_labels(targets.place, columns, names)
+    if found is None:
+        return targets
+    if schema.labels not in (None, found.names):
+        raise DataError(
+            f"{targets.place}: other classes than the model's, {listed(schema.labels[0])} "
+            "of the first target; correct them"
+        )
+    return replace(targets, values=found.values, labels=found.names)
 
 
 def _are_one_class(targets: Targets, schema: Schema) -> bool:

@@ -266,3 +266,33 @@ def test_the_one_target_of_a_row_cannot_be_missing_in_an_array():
     ds = nn.Dataset(np.ones((9, 2), np.float32), y, "regression")
     with pytest.raises(DataError, match=r"y\[4, 0\]: found nan, expected a number"):
         nn.train(nn.Network.for_data(ds, "2,1"), ds)
+
+
+# ---- arrays
+
+
+def test_arrays_of_bits_are_labels_in_files_and_beside_images(tmp_path):
+    rng = np.random.default_rng(0)
+    y = (rng.uniform(size=(90, 3)) < 0.4).astype(int)
+    x = rng.normal(size=(90, 4))
+    np.savez(tmp_path / "a.npz", x=x, y=y)
+    images = rng.integers(0, 255, (90, 8, 8), np.uint8)
+    for ds in (
+        nn.load(tmp_path / "a.npz"),
+        nn.load(tmp_path / "a.npz", task="multilabel"),
+        nn.load(images, y=y),
+        nn.load(x, y=y),
+    ):
+        assert ds.task == "multilabel"
+        assert ds.labels == [["0", "1"]] * 3
+        assert (ds.y == y).all()
+    net = nn.Network.for_data(nn.load(tmp_path / "a.npz"), "4,3")
+    nn.train(net, nn.load(tmp_path / "a.npz"), epochs=1)
+    assert (nn.load_for(net, tmp_path / "a.npz").y == y).all()
+    np.savez(tmp_path / "b.npz", x=x, y=y + 1)
+    with pytest.raises(DataError, match="other classes than the model's"):
+        nn.load_for(net, tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", x=x, y=y * [1, 1, 0] + np.arange(3))
+    with pytest.raises(DataError, match="target 3: 1 classes .*expected two"):
+        nn.load(tmp_path / "c.npz", task="multilabel")
+    assert nn.load(tmp_path / "c.npz").task == "regression"
