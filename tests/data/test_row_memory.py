@@ -185,7 +185,6 @@ def test_a_number_that_is_a_gap_is_one_in_a_row_alone():
             np.testing.assert_array_equal(net.predict(one)[0], expected[row])
 
 
-# of a nan any bits are a gap
 numbers = (  # any bits of a nan are a missing value
     st.just(math.nan)
     | st.floats(allow_nan=False)
