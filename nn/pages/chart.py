@@ -25,6 +25,7 @@ TOP = 28
 RIGHT = 426
 LETTER = 7.0  # usual width of a letter
 LONGEST_LABEL = 40  # letters of a name in the legend
+LONGEST_TITLE = 54  # letters
 LONGEST_LABEL_WORD = 12  # letters of a word on an axis
 TABLE_POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
@@ -129,7 +130,7 @@ class Plot:
         left = 28 + LETTER * max((len(text) for _, text in y.ticks), default=0)
         x = Scale(self.x, [v for line in self.lines for v in line.x], left, RIGHT)
         parts = [
-            _text(PLOT_WIDTH / 2, 16, self.title, "h m"),
+            _text(PLOT_WIDTH / 2, 16, cut_line(self.title, LONGEST_TITLE), "h m"),
             *_axes(x, y, is_crowded),
             _text((left + RIGHT) / 2, HEIGHT - 14, x.label, "m"),
             _text(12, (TOP + bottom) // 2, y.label, "m", -90),

@@ -52,6 +52,7 @@ MOST_IMPORTANT = 20
 MOST_PAGE_LINES = 100
 MOST_OUTPUTS = 7
 MOST_DRIFT_PLOTS = 6
+MOST_COLUMNS_BESIDE = 5  # of a table that is half a page wide
 INTERVAL_HEADER = "95 % interval"
 OUTPUTS = {
     "binary": "two classes",
@@ -219,8 +220,17 @@ def _metrics(result: dict, has_intervals: bool) -> list[Table]:
     tables = [Table("metrics", headers, lines)]
     headers, lines = figures.target_lines(result, figure_text)
     if lines:
-        tables.append(Table("metrics by target", headers, lines))
+        tables.append(_by_target(headers, lines))
     return tables
+
+
+def _by_target(headers: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
+    """Return the metrics of each target: a line for each target, or for each metric
+    where these are more, so that the table is narrow."""
+    if len(lines) < len(headers) - 1:
+        headers, *lines = zip(headers, *lines, strict=True)
+    is_wide = len(headers) > MOST_COLUMNS_BESIDE
+    return Table("metrics by target", list(headers), list(map(list, lines)), 1, is_wide)
 
 
 def _of_file(tested: Tested, about: str) -> str:

@@ -103,6 +103,30 @@ def test_no_table_of_a_comparison_is_wider_than_its_column(screen):
         assert least_width(table, screen) <= SCREENS[screen][0], table.caption
 
 
+@pytest.mark.parametrize("targets", [3, 12])
+def test_metrics_of_each_target_are_no_wider_than_their_column(targets):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(300, 4))
+    y = (x @ rng.normal(size=(4, targets)) > 0).astype(int)
+    ds = nn.load(x, y=y, task="multilabel")
+    net = nn.Network.for_data(ds, f"auto,{targets}")
+    nn.train(net, ds, epochs=1)
+    sheet = model_page.page_of_model(net, "m.bin", ds)
+    (table,) = [t for t in tables_of(sheet) if t.caption == "metrics by target"]
+    width, *_ = SCREENS[1400][1 if table.is_wide else 0 :]
+    assert least_width(table, 1400) <= width
+    if targets == 3:
+        assert least_width(table, 400) <= SCREENS[400][0]
+
+
+def test_a_long_title_of_a_picture_is_cut_in_the_middle():
+    axis = page.chart.Axis("x")
+    title = f"Prediction if all rows had this {'very_' * 20}end"
+    drawn = page.Plot("a", title, axis, axis, [page.chart.Line("", [1, 2], [1, 2])])
+    shown = re.search(r'class="h m">([^<]*)<', drawn.svg())[1]
+    assert " ... " in shown and len(shown) <= page.chart.LONGEST_TITLE
+
+
 def test_a_wide_number_is_found_too_wide():
     table = Table("", ["", "x"], [["a", "1" * 80]])
     assert least_width(table, 400) > SCREENS[400][0]
