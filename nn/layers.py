@@ -357,14 +357,15 @@ def layers_with(layers: str, settings: dict) -> str:
 
 
 def _with_hidden(items: list[str], hidden: list[str]) -> list[str]:
-    first = len(items) - 1
-    while first > 1 and (
-        items[first - 1].partition(":")[0].isdigit() or _is_dropout(items[first - 1])
+    beginning = len(items) - 1
+    while beginning > 1 and (
+        items[beginning - 1].partition(":")[0].isdigit()
+        or _is_dropout(items[beginning - 1])
     ):
-        first -= 1
-    dropout = [item for item in items[first:-1] if _is_dropout(item)][:1]
+        beginning -= 1
+    dropout = [item for item in items[beginning:-1] if _is_dropout(item)][:1]
     return [
-        *items[:first],
+        *items[:beginning],
         *(item for size in hidden for item in (size, *dropout)),
         items[-1],
     ]

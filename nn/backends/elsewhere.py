@@ -54,14 +54,16 @@ def outputs_there(net, rows, there: Callable):
         _is_read_there(net, member, rows) for member in net.members
     ):
         return None
-    each = (_member_outputs(net, member, rows, there) for member in net.members)
+    outputs_of_members = (
+        _member_outputs(net, member, rows, there) for member in net.members
+    )
     if net.is_combined:
         shares = np.array(net.member_weights) / sum(net.member_weights)
-        terms = zip(shares.tolist(), each, strict=True)
-        mean = sum((share * own).astype(np.float64) for share, own in terms)
+        terms = zip(shares.tolist(), outputs_of_members, strict=True)
+        mean = sum((share * outputs).astype(np.float64) for share, outputs in terms)
         out = mean.astype(net.value_dtype)
     else:
-        out = next(each)
+        out = next(outputs_of_members)
     if np.isnan(rows).any() or not np.isfinite(out).all():
         return None
     return out

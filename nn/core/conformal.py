@@ -128,7 +128,9 @@ class TargetResiduals(NamedTuple):
         scale = np.interp(predicted, self.at, self.scale)
         factors = self.low[place], self.high[place]
         with np.errstate(over="ignore"):
-            return [np.clip(predicted + scale * one, *self.limits) for one in factors]
+            return [
+                np.clip(predicted + scale * factor, *self.limits) for factor in factors
+            ]
 
 
 class Intervals(NamedTuple):

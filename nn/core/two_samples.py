@@ -31,16 +31,16 @@ def compared(inner: np.ndarray, apart: np.ndarray) -> tuple[float, float]:
     return p, float(np.abs(np.diff(shares, axis=0)).max())
 
 
-def binomial_tail(found: float, others: float, share: float) -> float:
+def binomial_tail(count: float, others: float, share: float) -> float:
     """Return the probability that of all rows, those found and others, as many as found
     or more are in a sample that has this share of all rows; 1 where no more are found
     than are expected."""
-    rows = found + others
-    if found <= share * rows:
+    rows = count + others
+    if count <= share * rows:
         return 1.0
-    log_first = math.lgamma(rows + 1) - math.lgamma(found + 1) - math.lgamma(others + 1)
-    log_first += found * math.log(share) + others * math.log1p(-share)
-    counts = np.arange(found, rows)  # each with the chance of one more beside its own
+    log_first = math.lgamma(rows + 1) - math.lgamma(count + 1) - math.lgamma(others + 1)
+    log_first += count * math.log(share) + others * math.log1p(-share)
+    counts = np.arange(count, rows)  # each with the chance of one more beside its own
     ratios = (rows - counts) / (counts + 1) * share / (1 - share)
     return min(1.0, math.exp(log_first) * (1 + float(np.cumprod(ratios).sum())))
 

@@ -25,10 +25,10 @@ class Labels(NamedTuple):
 def labels_in(columns: list[Column], is_asked: bool) -> Labels | None:
     """Return the labels that columns hold; None where not each of them has two classes:
     0 and 1 or yes/no words, or, where they are asked for, any."""
-    found = [_label_in(column, is_asked) for column in columns]
-    if None in found:
+    labels = [_label_in(column, is_asked) for column in columns]
+    if None in labels:
         return None
-    names = [_both(pair, found) for pair in found]
+    names = [_both(pair, labels) for pair in labels]
     if None in names:
         return None
     types = {column.given for column in columns}
@@ -79,12 +79,12 @@ def _label_in(column: Column, is_asked: bool) -> list[str] | None:
     another number, else the rarer; one that alone occurs; None where they are no two
     classes."""
     if column.reads == "number":
-        known = column.values[~np.isnan(column.values)]
+        values = column.values[~np.isnan(column.values)]
         if column.odd:
             return None
-        if ((known == 0) | (known == 1)).all():
+        if ((values == 0) | (values == 1)).all():
             return ["0", "1"]
-        distinct = np.unique(known) if is_asked else known[:0]
+        distinct = np.unique(values) if is_asked else values[:0]
         if len(distinct) == 2:
             return [number_text(value + 0.0) for value in distinct]
         return None

@@ -376,11 +376,15 @@ def _moments_of(y: np.ndarray, weights: np.ndarray | None) -> Moments:
     are_known = ~np.isnan(y)
     if are_known.all():
         return Moments.of(y, weights=weights, block_values=size)
-    each = []
-    for target, known in enumerate(are_known.T):
-        own = at_rows(weights, known)
-        each.append(Moments.of(y[known, target, None], weights=own, block_values=size))
-    return Moments(*map(np.concatenate, zip(*each, strict=True)))
+    moments = []
+    for target, is_known in enumerate(are_known.T):
+        weights_of_target = at_rows(weights, is_known)
+        moments.append(
+            Moments.of(
+                y[is_known, target, None], weights=weights_of_target, block_values=size
+            )
+        )
+    return Moments(*map(np.concatenate, zip(*moments, strict=True)))
 
 
 def target_scaling(activation: str, y: Moments) -> Scaling:

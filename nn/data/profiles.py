@@ -337,8 +337,8 @@ def _are_counts(counts, cells: int) -> bool:
 
 def are_of(profiles: Sequence[dict], encoders: Sequence[ColumnEncoder | None]) -> bool:
     """Return whether profiles are those of columns with these encoders."""
-    each = zip(profiles, encoders, strict=False)
+    pairs = zip(profiles, encoders, strict=False)
     return all(
         (profile["kind"] == WORDS) == (kind_of(encoder) == WORDS)
-        for profile, encoder in each
+        for profile, encoder in pairs
     )

@@ -82,8 +82,8 @@ def _of_numbers(encoder: NumberEncoder) -> Callable[[float], Sequence]:
     frequent = np.array(encoder.frequent, np.float32)
     slots = {}
     if count:
-        found = encoder.encode(Column("number", frequent))[1].tolist()
-        slots = dict(zip(frequent.tolist(), found, strict=True))
+        codes = encoder.encode(Column("number", frequent))[1].tolist()
+        slots = dict(zip(frequent.tolist(), codes, strict=True))
 
     def encode(number: float) -> Sequence:
         axis = ((gap if number != number else number) - shift) / scale
@@ -96,16 +96,18 @@ def _of_numbers(encoder: NumberEncoder) -> Callable[[float], Sequence]:
 
 def _remembered(encoder: ColumnEncoder) -> Callable[[float | str | None], Sequence]:
     """Return what encode does, which is done once for each value of a column."""
-    known = {}
+    remembered = {}
 
     def encode(value: float | str | None) -> Sequence:
         key = value if value == value else None
-        inputs = known.get(key)
+        inputs = remembered.get(key)
         if inputs is None:
-            if len(known) >= MOST_KNOWN:
-                known.clear()
+            if len(remembered) >= MOST_KNOWN:
+                remembered.clear()
             column = _column_of(encoder.reads, value)
-            inputs = known[key] = [array[0].item() for array in encoder.encode(column)]
+            inputs = remembered[key] = [
+                array[0].item() for array in encoder.encode(column)
+            ]
         return inputs
 
     return encode

@@ -101,11 +101,11 @@ class RowMemory:
         x = TableRows.of(rows)
         for place, field in enumerate(fields):
             column = x.columns[place]
-            known = self._known[place]
-            if len(known) >= MOST_KNOWN:
-                known.clear()
+            columns_by_field = self._known[place]
+            if len(columns_by_field) >= MOST_KNOWN:
+                columns_by_field.clear()
             if self._is_quiet(place, field, column):
-                known[_key(field)] = column
+                columns_by_field[_key(field)] = column
 
     def _is_quiet(self, place: int, field, column: Column) -> bool:
         """Return whether the reader has nothing to tell of a field, as it has of odd

@@ -32,15 +32,15 @@ def dealt(
         for unit in units.tolist():
             best = max(
                 range(len(lacking)),
-                key=lambda one: (
-                    0 if label is None else lacking[one][label],
-                    lacking_rows[one],
+                key=lambda place: (
+                    0 if label is None else lacking[place][label],
+                    lacking_rows[place],
                 ),
             )
             part[unit] = best
             lacking_rows[best] -= sizes[unit]
-            for own in of_unit[unit]:
-                lacking[best][own] -= sizes[unit]
+            for label_of_unit in of_unit[unit]:
+                lacking[best][label_of_unit] -= sizes[unit]
 
     while left.any():
         label = int(np.where(left > 0, left, len(sizes) + 1).argmin())

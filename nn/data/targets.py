@@ -107,10 +107,10 @@ def targets_may_lack(table: Table, places: list[int], schema: Schema) -> bool:
         return False
     if schema.task != "auto":
         return True
-    found = labels_in([table.columns[place] for place in places], False)
-    if found is None:
+    labels = labels_in([table.columns[place] for place in places], False)
+    if labels is None:
         return True
-    whole = found.values[~np.isnan(found.values).any(axis=1)]
+    whole = labels.values[~np.isnan(labels.values).any(axis=1)]
     return not len(whole) or not _is_one_hot(whole)
 
 
@@ -125,16 +125,16 @@ def _labels(
     if not is_asked and (schema.plain or schema.task != "auto"):
         return None
     columns = [table.columns[place] for place in places]
-    found = labels_in(columns, is_asked) if len(places) > 1 else None
+    labels = labels_in(columns, is_asked) if len(places) > 1 else None
     if is_asked and len(places) == 1:
         raise DataError(
             f"{source.path}: one target column, expected several for --task multilabel; "
             "name them with --target, or use --task binary"
         )
-    if is_asked and found is None:
+    if is_asked and labels is None:
         names = [source.column(place) for place in places]
         raise about_no_labels(source.path, columns, names)
-    return found
+    return labels
 
 
 def _written_numbers(

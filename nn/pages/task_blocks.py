@@ -324,20 +324,20 @@ def label_blocks(
     roc = []
     calibrated = []
     for k, name in enumerate(names):
-        known = np.flatnonzero(~np.isnan(truth[:, k]))
-        of_target = truth[known, k].astype(np.int64)
-        found = scores[known, k].astype(np.float64)
-        own = at_rows(weights, known)
+        rows = np.flatnonzero(~np.isnan(truth[:, k]))
+        of_target = truth[rows, k].astype(np.int64)
+        scores_of_label = scores[rows, k].astype(np.float64)
+        weights_of_label = at_rows(weights, rows)
         figures_of_target = result["per_target"][k]
         if figures_of_target["roc_auc"] is not None:
-            order = found
+            order = scores_of_label
             if folds is not None:
-                order = placements(of_target, found, folds[known])
-            curves = errors.cut_off_curves(of_target, order, own)
+                order = placements(of_target, scores_of_label, folds[rows])
+            curves = errors.cut_off_curves(of_target, order, weights_of_label)
             label = f"{name}: area {figures_of_target['roc_auc']:.4f}"
             roc.append(Line(label, curves.false_alarms, curves.recall))
         if figures_of_target["brier"] is not None:
-            points = errors.calibration(of_target, found, own)
+            points = errors.calibration(of_target, scores_of_label, weights_of_label)
             label = f"{name}: Brier score {figures_of_target['brier']:.4g}"
             calibrated.append(Line(label, *points))
     pictures = [
@@ -454,7 +454,7 @@ BLOCKS_OF_TASK = {
 # ---------------------------------------------------------------------------- sureness
 
 
-def sureness(net: Network, found: Held, scores, weights) -> list[Block]:
+def sureness(net: Network, coverage: Held, scores, weights) -> list[Block]:
     """Return how many rows the intervals of each target hold, or the sets of classes,
     and how wide they are, by fifths of the prediction: of the likeliest class's
     score."""
@@ -467,12 +467,12 @@ def sureness(net: Network, found: Held, scores, weights) -> list[Block]:
         predicted = by_class(scores).max(axis=1, keepdims=True)
         titles = ["sets of classes"]
         headers = ["score of the likeliest class", "rows", "held", "mean size"]
-    known = (weights, predicted, found.are_held, found.widths)
+    arrays = (weights, predicted, coverage.are_held, coverage.widths)
     return [
         Table(
-            f"{title} of level {found.level:g} by range of the prediction",
+            f"{title} of level {coverage.level:g} by range of the prediction",
             headers,
-            _fifths(found.level, *without_zeros(*known), slice(k, k + 1)),
+            _fifths(coverage.level, *without_zeros(*arrays), slice(k, k + 1)),
         )
         for k, title in enumerate(titles)
     ]

@@ -478,20 +478,20 @@ def times_apart(
     for flag, seconds in [("--horizon", horizon), *(("--lags", lag) for lag in lags)]:
         if not (seconds > 0 and math.isfinite(seconds)):
             raise UsageError(f"{flag} {seconds:g}: expected seconds, above 0")
-    found = []
+    places = []
     is_complete = np.ones(len(series.times), bool)
     for seconds in (horizon, *(-lag for lag in lags)):
         times = series.times + seconds
         rows = np.searchsorted(series.times, times - 1e-3)
         rows = np.minimum(rows, len(series.times) - 1)
         is_complete &= np.abs(series.times[rows] - times) < 1e-3
-        found.append(rows)
+        places.append(rows)
     now = np.flatnonzero(is_complete)
     if not len(now):
         raise UsageError(
             f"--horizon {horizon:g}: no two rows of the series are this far apart"
         )
-    return [now, *(rows[now] for rows in found)]
+    return [now, *(rows[now] for rows in places)]
 
 
 def forecast(

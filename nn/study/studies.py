@@ -199,4 +199,4 @@ def reason_not_here(entry: Entry) -> str | None:
 def _missing_backends() -> dict[str, str]:
     """Return why this machine has not some of the backends."""
     _, skipped = usable_backends(None)
-    return {each["backend"]: each["reason"] for each in skipped}
+    return {case["backend"]: case["reason"] for case in skipped}

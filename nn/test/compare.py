@@ -276,9 +276,11 @@ def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[d
             true = net.classes[int(true)]
         if net.task == "multilabel":
             pairs = zip(label_names(net), true, strict=True)
-            true = [pair[int(one)] if one == one else None for pair, one in pairs]
+            true = [
+                pair[int(value)] if value == value else None for pair, value in pairs
+            ]
         elif net.task == "regression":
-            true = [one if one == one else None for one in true]
+            true = [value if value == value else None for value in true]
         record = {"row": int(row), "true": true}
         for name, model_scores in zip(names, scores, strict=True):
             record[name] = model_scores[row].tolist()

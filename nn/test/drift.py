@@ -302,8 +302,8 @@ def _predicted_by_folds(net, x) -> np.ndarray:
     # by all networks, which take turns on one engine
     of_members = list(member_outputs(net, x))
     for number, temperature in enumerate(crossed.temperatures):
-        each = [scores[number::folds] for scores in of_members[number::folds]]
-        scores = mean_of(each, net.member_weights[number::folds])
+        scores_of_fold = [scores[number::folds] for scores in of_members[number::folds]]
+        scores = mean_of(scores_of_fold, net.member_weights[number::folds])
         outputs[number::folds] = tempered(scores, temperature)
     return outputs
 

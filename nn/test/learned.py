@@ -62,11 +62,11 @@ def baseline_of(loss: str, training: Targets, judged: Targets) -> Baseline:
     # what is not finite is undefined
     with np.errstate(over="ignore", invalid="ignore"):
         outputs = [best_output(loss, targets) for targets in (training, judged)]
-        each = [
+        losses = [
             np.average(row_losses(loss, out, judged.values), weights=judged.counts)
             for out in outputs
         ]
-    return Baseline(*map(float, each))
+    return Baseline(*map(float, losses))
 
 
 def best_output(loss: str, targets: Targets) -> np.ndarray:
@@ -96,14 +96,14 @@ def learned(
 ) -> dict:
     """Return the figures `learned` and `baseline` of networks with these (loss,
     baseline); None where undefined."""
-    each = [
+    outcomes_known = [
         (loss, *baseline)
         for loss, baseline in outcomes
         if loss is not None and baseline is not None
     ]
-    if len(each) < len(outcomes) or not np.isfinite(each).all():
+    if len(outcomes_known) < len(outcomes) or not np.isfinite(outcomes_known).all():
         return {"learned": None, "baseline": None}
-    loss, reported, least = np.average(each, axis=0, weights=weights).tolist()
+    loss, reported, least = np.average(outcomes_known, axis=0, weights=weights).tolist()
     return {"learned": loss < least, "baseline": reported}
 
 

@@ -268,9 +268,9 @@ def figures_out_of_fold(
     result = figures_of(
         net, judging, scores, threshold=threshold, intervals=intervals, **options
     )
-    known = truth_and_scores(net, judging, scores)
-    found = held_by_others(net, known, folds, judging.groups, level)
-    result = with_held(result, found, known[2])
+    judged_rows = truth_and_scores(net, judging, scores)
+    coverage = held_by_others(net, judged_rows, folds, judging.groups, level)
+    result = with_held(result, coverage, judged_rows[2])
     if by_member:
         with logged_once(remarks):
             result["members"] = figures_by_fold(net, ds, rows, folds, scores, threshold)
@@ -295,7 +295,7 @@ def figures_by_fold(
     return figures
 
 
-def summary(each: Sequence[dict]) -> dict:
+def summary(figures_of_folds: Sequence[dict]) -> dict:
     """Return {"mean": {figure: number or None}, "std": ...} over the figures of `test`
     for several networks.
 
@@ -303,10 +303,12 @@ def summary(each: Sequence[dict]) -> dict:
     not count there.
     """
     both: dict[str, dict] = {"mean": {}, "std": {}}
-    for name, first in each[0].items():
+    for name, first in figures_of_folds[0].items():
         if name in NO_FIGURES or isinstance(first, (list, dict, str)):
             continue
-        values = [figures[name] for figures in each if figures[name] is not None]
+        values = [
+            figures[name] for figures in figures_of_folds if figures[name] is not None
+        ]
         if values:
             both["mean"][name] = float(np.mean(values))
         else:

@@ -96,16 +96,16 @@ def tested(
     return with_held(figures, held(net, truth, scores, level), weights)
 
 
-def with_held(figures: dict, found: Held | None, weights=None) -> dict:
+def with_held(figures: dict, coverage: Held | None, weights=None) -> dict:
     """Return figures with what intervals or sets hold, those of each target too."""
-    if found is None:
+    if coverage is None:
         return figures
     of_targets = [
-        target | found.of_target(number).figures(weights)
+        target | coverage.of_target(number).figures(weights)
         for number, target in enumerate(figures.get("per_target", ()))
     ]
     by_target = {"per_target": of_targets} if of_targets else {}
-    return figures | by_target | found.figures(weights)
+    return figures | by_target | coverage.figures(weights)
 
 
 def without_weightless(ds):
@@ -433,20 +433,20 @@ def figures_by_target(
     losses = [f"quantile={share}" for share in quantiles_of(loss or "mse")]
     by_target = []
     for number in range(truth.shape[1]):
-        known = ~np.isnan(truth[:, number])
-        own = at_rows(weights, known)
+        are_known = ~np.isnan(truth[:, number])
+        weights_of_target = at_rows(weights, are_known)
         forecast = None
         if persistence is not None:
-            forecast = persistence[known, number, None]
+            forecast = persistence[are_known, number, None]
         judged = Judged(
             "regression",
-            truth[known, number, None],
-            predicted[known, number, None],
+            truth[are_known, number, None],
+            predicted[are_known, number, None],
             persistence=forecast,
             loss=losses[number] if losses else loss,
         )
         figures: dict = {"target": targets[number] if targets else str(number)}
-        for name, value in judged.values(own).items():
+        for name, value in judged.values(weights_of_target).items():
             figures[name] = None
             if value is not None and math.isfinite(value):
                 figures[name] = value

@@ -193,7 +193,7 @@ class Value:
         if net.is_combined:
             temperature = net.temperature
         shape = logits[0].shape
-        logits = [_of_each_choice(net, each) for each in logits]
+        logits = [_of_each_choice(net, logits_of_model) for logits_of_model in logits]
         is_of_two = logits[0].shape[1] == 1
         if len(logits) == 1 and is_of_two:
             return logits[0].reshape(shape) / temperature

@@ -320,12 +320,12 @@ def image_candidates(
     """Return the candidates for a number of images; see ImageCandidate.within. macs: of
     a candidate."""
     if effort == "best":
-        each = [SMALL, LARGE]
+        bases = [SMALL, LARGE]
     else:
-        each = [SMALL]
-    budget = CONVOLVED * EFFORTS[effort] / len(each)
+        bases = [SMALL]
+    budget = CONVOLVED * EFFORTS[effort] / len(bases)
     candidates = []
-    for one in each:
-        one = replace(one, validation=image_share(rows))
-        candidates += one.within(budget, macs(one), rows, tries and not candidates)
+    for base in bases:
+        base = replace(base, validation=image_share(rows))
+        candidates += base.within(budget, macs(base), rows, tries and not candidates)
     return candidates

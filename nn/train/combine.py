@@ -178,8 +178,8 @@ class Combined:
         if net.loss != TASKS[ds.task].loss:
             del figures["learned"]
         with logged_once(remarks):
-            each = figures_by_fold(net, ds, *out_of_fold(net, ds))
-        return {**figures, "folds": each, **summary(each)}
+            figures_of_folds = figures_by_fold(net, ds, *out_of_fold(net, ds))
+        return {**figures, "folds": figures_of_folds, **summary(figures_of_folds)}
 
     def _figures(self) -> dict:
         run = self._run

@@ -209,8 +209,8 @@ def rows_judged(
     predict: gives the scores of some rows, (rows, ...); None: those of the network.
     """
     blocks = [
-        (predict or net.predict)(ds.x[rows[first : first + PREDICT_BLOCK]])
-        for first in range(0, len(rows), PREDICT_BLOCK)
+        (predict or net.predict)(ds.x[rows[start : start + PREDICT_BLOCK]])
+        for start in range(0, len(rows), PREDICT_BLOCK)
     ]
     return JudgedRows(
         ds.y[rows],

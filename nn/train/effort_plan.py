@@ -229,12 +229,12 @@ class EffortPlan:
     def _within_budget(self, planned: list[Planned]) -> list[Planned]:
         """Return candidates for a table with as many epochs at most as the budget has
         room for."""
-        room = EFFORTS[self.effort] / sum(one.operations for one in planned)
+        room = EFFORTS[self.effort] / sum(entry.operations for entry in planned)
         lasting = []
-        for one in planned:
-            candidate = one.candidate.lasting(room)
-            operations = candidate.operations(one.net, len(self.rows))
-            lasting.append(Planned(candidate, one.net, operations))
+        for entry in planned:
+            candidate = entry.candidate.lasting(room)
+            operations = candidate.operations(entry.net, len(self.rows))
+            lasting.append(Planned(candidate, entry.net, operations))
         return lasting
 
     def _of_images(self) -> list[Planned]:

@@ -397,11 +397,11 @@ class _NetworkEstimator(BaseEstimator):
                 return self._predicted(X, level)
             count = max(1, _DENSE_VALUES // X.shape[1])
             batches = [
-                X[first : first + count].toarray()
-                for first in range(0, X.shape[0], count)
+                X[start : start + count].toarray()
+                for start in range(0, X.shape[0], count)
             ]
-            each = [self._predicted(batch, level) for batch in batches]
-            return np.concatenate(each, axis=-2)
+            outputs = [self._predicted(batch, level) for batch in batches]
+            return np.concatenate(outputs, axis=-2)
 
     def _known_at(self, level: float):
         """Return how sure predictions are. Raises UsageError for a level that they do

@@ -202,10 +202,10 @@ def knows_judging(net: Network, ds: Dataset, split: Split) -> bool:
 def _further_epochs(net: Network, rows: int, batch_number) -> int:
     """Return how many epochs a network goes on for with some rows: a third of its
     own, of few rows as many as have LEAST_STEPS, but no more than its own."""
-    own = _epochs_of(net)
+    epochs_before = _epochs_of(net)
     of_batch = BY_NAME["batch_number"].check(batch_number or DEFAULTS["batch_number"])
     needed = math.ceil(LEAST_STEPS / math.ceil(rows / of_batch))
-    return max(math.ceil(own / _PARTS), min(own, needed))
+    return max(math.ceil(epochs_before / _PARTS), min(epochs_before, needed))
 
 
 def _epochs_of(net: Network) -> int:

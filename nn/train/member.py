@@ -408,14 +408,14 @@ class Member:
         all of them. Raises Stopped where one asks for it."""
         rows = self.rows.judging.rows
         step = VALIDATION_ROWS * self.rank_group.size
-        for first in range(0, len(rows), step):
-            if first:
+        for start in range(0, len(rows), step):
+            if start:
                 asked = self._asked()
             else:
                 asked = None
             if asked is not None:
                 raise Stopped(asked)
-            yield rows[first : first + step]
+            yield rows[start : start + step]
 
     def _judge(self) -> Iterator[Ask]:
         """Note mean loss and metric of the rows that judge an epoch; the metric only of

@@ -115,20 +115,20 @@ class Plan:
 
     def training_bytes(self) -> list[int]:
         """Return what each training takes of --memory."""
-        each = [
+        sizes = [
             training_bytes(trial.net, trial.options.batch_number)
             for trial in self.trials
         ]
         if not self.folds:
-            return each
-        each = [size + ROW_BYTES * self.ds.rows for size in each]
+            return sizes
+        sizes = [size + ROW_BYTES * self.ds.rows for size in sizes]
         if not self.is_judged_by_folds:
-            return each
+            return sizes
         # of the scores at the epoch that others choose
         row = self.net.outputs * np.dtype(self.net.dtype).itemsize
         return [
             size + row * len(fold.tested)
-            for size, fold in zip(each, self.folds, strict=True)
+            for size, fold in zip(sizes, self.folds, strict=True)
         ]
 
     def check_free_memory(self) -> None:

@@ -410,28 +410,28 @@ class Run:
         """Report the new epochs, of the refit or of what comes before it, that
         networks have done; return (whether there are any, how many are done in all).
         running: those that go on."""
-        each = {
+        seconds_of = {
             member: member.at.epoch_seconds if refit else member.chosen("epoch_seconds")
             for member in members
         }
         done = min(
-            (len(each[member]) for member in running),
-            default=max(map(len, each.values())),
+            (len(seconds_of[member]) for member in running),
+            default=max(map(len, seconds_of.values())),
         )
-        first = self._reported[refit]
-        if done <= first:
+        start = self._reported[refit]
+        if done <= start:
             return False, done
         if refit:
             epochs = max(member.last_epoch() for member in members)
-            lists = [member.at.losses[first:] for member in members]
+            lists = [member.at.losses[start:] for member in members]
             losses = {"loss": means_by_epoch(lists), "val_loss": None}
         else:
             epochs = self.epochs
-            losses = self.losses(first)
-        for new, number in enumerate(range(first, done)):
+            losses = self.losses(start)
+        for new, number in enumerate(range(start, done)):
             there = [
                 (seconds[number], member.batches)
-                for member, seconds in each.items()
+                for member, seconds in seconds_of.items()
                 if len(seconds) > number
             ]
             took = max(seconds for seconds, _ in there)
@@ -483,11 +483,11 @@ class Run:
         weights = weights or dict.fromkeys(self.left(), 1.0)
         alive = {*self.alive()}
         epochs = max(member.epochs_done for member in weights)
-        each = [
+        histories = [
             (network.losses(), network.best_epoch(), epochs if network in alive else 0)
             for network in weights
         ]
-        return mean_losses(each, list(weights.values()), first)
+        return mean_losses(histories, list(weights.values()), first)
 
     def threads(self) -> int:
         threads = self.members[0].threads
@@ -553,11 +553,11 @@ class Run:
             return None
         first = self.members[0]
         losses = self.losses()
-        each = [
+        seconds_of_members = [
             member.chosen("epoch_seconds")[: self._reported[0]]
             for member in self.members
         ]
-        seconds = [max(took) for took in zip(*each, strict=True)]
+        seconds = [max(took) for took in zip(*seconds_of_members, strict=True)]
         done = zip(
             losses["loss"],
             losses["val_loss"] or [None] * self._reported[0],
@@ -576,21 +576,23 @@ class Run:
 
 
 def mean_losses(
-    each: Sequence[tuple[dict, int | None, int]],
+    histories: Sequence[tuple[dict, int | None, int]],
     weights: Sequence[float],
     first: int = 0,
 ) -> dict:
     """Return the weighted means of networks' losses, of each epoch from `first` on.
 
-    each: (losses, best epoch, epochs) of a network; after its last one, up to `epochs`,
-    count those of the one it keeps.
+    histories: (losses, best epoch, epochs) of a network; after its last one, up to
+    `epochs`, count those of the one it keeps.
     """
-    names = dict.fromkeys(name for losses, *_ in each for name in losses)
+    names = dict.fromkeys(name for losses, *_ in histories for name in losses)
     means = {}
     for name in names:
         lists = []
         of_lists = []
-        for (losses, best_epoch, epochs), weight in zip(each, weights, strict=True):
+        for (losses, best_epoch, epochs), weight in zip(
+            histories, weights, strict=True
+        ):
             values = losses.get(name)
             if values is None:  # the network is not judged so
                 continue

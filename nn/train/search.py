@@ -251,8 +251,8 @@ def weighted_mean(scores: Sequence[np.ndarray], counts: Sequence[int]) -> np.nda
         for network_scores, count in zip(scores, counts, strict=True)
         if count
     ]
-    each, weights = zip(*used, strict=True)
-    return mean_of(each, weights).astype(scores[0].dtype)
+    outputs, weights = zip(*used, strict=True)
+    return mean_of(outputs, weights).astype(scores[0].dtype)
 
 
 # ---- those that are given up

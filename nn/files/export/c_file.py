@@ -487,10 +487,10 @@ def widths(layers: list[Layer]) -> tuple[int, int]:
     """Return the most values that stand in each of the two places between which layers
     compute."""
     if layers[0].columns:
-        first = layers[0].outputs
+        inputs = layers[0].outputs
     else:
-        first = layers[0].inputs
-    most = [first, 1]
+        inputs = layers[0].inputs
+    most = [inputs, 1]
     at = 0
     for kind, _, _, layer in computing(layers):
         if kind != "ACTIVATION":

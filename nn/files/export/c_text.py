@@ -94,9 +94,9 @@ class Constants:
         """Return the name, with a number behind it if an array has it already."""
         used = set(self._names.values())
         number = 2
-        first = name
+        wanted_name = name
         while name in used:
-            name = f"{first}_{number}"
+            name = f"{wanted_name}_{number}"
             number = number + 1
         return name
 

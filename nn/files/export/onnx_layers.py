@@ -89,7 +89,10 @@ def _pads(layer: Layer) -> list[int]:
     before = layer.pad_top, layer.pad_left
     needed = [(out - 1) * layer.stride + layer.kernel for out in layer.out_shape[1:]]
     sides = zip(needed, layer.in_shape[1:], before, strict=True)
-    return [*before, *(max(0, need - side - first) for need, side, first in sides)]
+    return [
+        *before,
+        *(max(0, need - side - before_side) for need, side, before_side in sides),
+    ]
 
 
 def _pool(op: str) -> Callable:
