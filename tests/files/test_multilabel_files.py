@@ -132,3 +132,27 @@ def test_a_y_of_other_numbers_is_no_multilabel():
     ds = nn.Dataset(np.eye(3, 2), y, "multilabel")
     with pytest.raises(DataError, match="found more than 0 and 1"):
         nn.train(nn.Network.for_data(ds, "auto,2"), ds)
+
+
+def test_what_columns_add_to_each_target_adds_up_to_its_logit(trained):
+    rows = nn.load_for(trained, "t.csv").x[:20]
+    explained = nn.Model(trained).explain(rows)
+    assert explained.output_names == ["p", "q"]
+    logits = explained.base_values + explained.values.sum(axis=1)
+    scores = trained.predict(rows)
+    assert 1 / (1 + np.exp(-logits)) == pytest.approx(scores, abs=1e-5)
+
+
+def test_the_page_has_each_target_and_a_comparison_its_words(trained, folder):
+    given = "--dataset", "t.csv", "--target", "p,q", "-q", "--folds", 3
+    succeed(*ONE, *given, "--model", "f.bin")
+    succeed("test", "f.bin", "t.csv", "--report", "page.html")
+    page = (folder / "page.html").read_text()
+    for told in ("mean ROC-AUC", "rows wholly right", "metrics by target", "p: area"):
+        assert told in page, told
+    assert ">nan<" not in page
+    found = succeed("compare", "m.bin", "f.bin", "--dataset", "t.csv", "--json").json
+    assert {"micro_f1", "hamming_loss"} <= found["metrics"].keys()
+    for row in found["disagree"]:
+        assert row["true"][0] in ("0", "1")
+        assert row["true"][1] in ("no", "yes")
