@@ -31,7 +31,13 @@ def test_cupy_in_gives_cupy_out(backend, settings, monkeypatch):
     net, x = trained(backend, **settings)
     expected = net.predict(x)
     rows = cupy.asarray(x)
-    monkeypatch.setattr(cupy.ndarray, "get", None)  # nothing comes back on the way
+    get = cupy.ndarray.get
+
+    def get_truth_value(array, *args, **kwargs):
+        assert array.size == 1, "rows or outputs come back on the way"
+        return get(array, *args, **kwargs)
+
+    monkeypatch.setattr(cupy.ndarray, "get", get_truth_value)
     out = net.predict(rows)
     monkeypatch.undo()
     assert isinstance(out, cupy.ndarray)
@@ -46,10 +52,16 @@ def test_rows_that_the_computer_must_read_come_back_to_the_gpu():
     out = net.predict(cupy.asarray(x))
     assert isinstance(out, cupy.ndarray)
     assert out.get().tobytes() == net.predict(x).tobytes()
+
+
+def test_a_row_without_a_finite_output_is_refused_as_in_the_computer_s_memory():
+    require("cuda")
+    net, x = trained("cuda")
     rows = x.copy()
     rows[2, 1] = np.inf
-    with pytest.raises(nn.utils.DataError, match="found inf"):
-        net.predict(cupy.asarray(rows))
+    for array in (rows, cupy.asarray(rows)):
+        with pytest.raises(nn.utils.DataError, match="inf"):
+            net.predict(array)
 
 
 def test_torch_in_gives_torch_out():
