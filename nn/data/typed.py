@@ -127,7 +127,8 @@ def array_block(values: np.ndarray) -> Column:
     null."""
     is_null = None
     if isinstance(values, np.ma.MaskedArray):
-        values, is_null = values.data, np.ma.getmaskarray(values)
+        is_null = np.ma.getmaskarray(values)
+        values = values.data
     kind = values.dtype.kind
     if kind in "iuf":
         return numbers(values, is_null)

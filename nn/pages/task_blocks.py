@@ -376,7 +376,9 @@ def number_blocks(net: Network, result: dict, truth, scores, weights) -> list[Bl
     whole = np.flatnonzero(~np.isnan(truth).any(axis=1))
     if len(whole) < LEAST_WHOLE:
         return [f"No pictures: fewer than {LEAST_WHOLE} rows have all targets."]
-    weights, truth, scores = at_rows(weights, whole), truth[whole], scores[whole]
+    weights = at_rows(weights, whole)
+    truth = truth[whole]
+    scores = scores[whole]
     predicted = scores.astype(np.float64)
     differences = predicted - truth
     names = _names_of_targets(net)

@@ -45,8 +45,8 @@ def in_words(least: float, most: float) -> str:
         unit = "min"
     elif most < 1:
         return "1 s"
-    least, most = (float(f"{value:.2g}") for value in (least, most))
-    return f"{least:g} to {most:g} {unit}"
+    ends = [float(f"{value:.2g}") for value in (least, most)]
+    return f"{ends[0]:g} to {ends[1]:g} {unit}"
 
 
 def has_line(number: int, count: int, most: int = MOST_PROGRESS_LINES) -> bool:

@@ -162,7 +162,8 @@ def judged(
         y = known[target].to_numpy(float)
         truth = unseen[target].to_numpy(float)
         if exposure:
-            y, truth = y / weights, truth / of_unseen
+            y = y / weights
+            truth = truth / of_unseen
         programs = {"nn": lambda *a: of_nn(*a, how["effort"]), **OTHERS}
         for name, fit in programs.items():
             told = fit(x, y, weights, loss)(unseen.drop(columns=columns))
@@ -267,7 +268,8 @@ def print_intervals(rows: list[tuple[str, dict]]) -> None:
     """Print coverage of both, width and Winkler score of nn by CatBoost's."""
     lines = []
     for table, own in rows:
-        (cover, *ours), (other, *theirs) = own["nn"], own["CatBoost"]
+        cover, *ours = own["nn"]
+        other, *theirs = own["CatBoost"]
         ratios = np.divide(ours, theirs)
         lines.append(
             [table, f"{cover:.3f}", f"{other:.3f}", *(f"{r:.3f}" for r in ratios)]
@@ -299,34 +301,45 @@ def main(
     place = Path(folder or shared / "tables")
     how = {"draws": draws, "effort": effort}
     asked = kinds.split(",")
-    rows: list = []
-    for name, (target, exposure) in COUNTS.items() if "counts" in asked else ():
-        own = judged(table_of(name, place), target, exposure, "poisson", how)
-        rows.append((name, "poisson", own))
-        log_line(f"losses: {name}: {own}")
-    if rows:
-        print_losses(rows, "mean deviance of counts")
+    if "counts" in asked:
+        compare_counts(place, how)
+    if "quantiles" in asked:
+        compare_quantiles(place, how)
+    tables = [(name, target or "y") for name, target in NUMBERS.items()]
+    if "several" in asked:
+        rows = []
+        for name, target in tables:
+            rows.append((name, several_of(table_of(name, place), target, how)))
+            log_line(f"losses: several quantiles of {name}: {rows[-1][1]}")
+        print_several(rows)
+    if "intervals" in asked:
+        rows = []
+        for name, target in tables:
+            rows.append((name, intervals_of(table_of(name, place), target, how)))
+            log_line(f"losses: intervals of {name}: {rows[-1][1]}")
+        print_intervals(rows)
+
+
+def compare_counts(place: Path, how: dict) -> None:
+    """Compare the mean deviance of counts."""
     rows = []
-    for name, target in NUMBERS.items() if "quantiles" in asked else ():
+    for name, (target, exposure) in COUNTS.items():
+        losses = judged(table_of(name, place), target, exposure, "poisson", how)
+        rows.append((name, "poisson", losses))
+        log_line(f"losses: {name}: {losses}")
+    print_losses(rows, "mean deviance of counts")
+
+
+def compare_quantiles(place: Path, how: dict) -> None:
+    """Compare the mean pinball loss of each quantile."""
+    rows = []
+    for name, target in NUMBERS.items():
         for share in SHARES:
             loss = f"quantile={share}"
-            own = judged(table_of(name, place), target or "y", None, loss, how)
-            rows.append((name, loss, own))
-            log_line(f"losses: {name}, {loss}: {own}")
-    if rows:
-        print_losses(rows, "mean pinball loss")
-    rows = []
-    for name, target in NUMBERS.items() if "several" in asked else ():
-        rows.append((name, several_of(table_of(name, place), target or "y", how)))
-        log_line(f"losses: several quantiles of {name}: {rows[-1][1]}")
-    if rows:
-        print_several(rows)
-    rows = []
-    for name, target in NUMBERS.items() if "intervals" in asked else ():
-        rows.append((name, intervals_of(table_of(name, place), target or "y", how)))
-        log_line(f"losses: intervals of {name}: {rows[-1][1]}")
-    if rows:
-        print_intervals(rows)
+            losses = judged(table_of(name, place), target or "y", None, loss, how)
+            rows.append((name, loss, losses))
+            log_line(f"losses: {name}, {loss}: {losses}")
+    print_losses(rows, "mean pinball loss")
 
 
 if __name__ == "__main__":
