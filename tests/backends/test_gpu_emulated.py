@@ -521,7 +521,7 @@ def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
     assert nn.train(net, ds, epochs=2, networks=4)["networks"] == 4
 
 
-@pytest.mark.usual(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("augment", "raw"), [("shift", False), ("both", True)])
 def test_images_are_moved_as_on_the_processor(augment, raw, emulated):
     rng = np.random.default_rng(0)

@@ -262,7 +262,7 @@ def packed_csv(path, rows):
     return str(path)
 
 
-@pytest.mark.usual(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make, size, times", [(wide_csv, 2000, 10), (packed_csv, 50_000, 8)]
 )

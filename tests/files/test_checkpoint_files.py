@@ -335,6 +335,7 @@ def refused(data: bytes) -> str:
     return result.err
 
 
+@pytest.mark.slow
 def test_every_changed_bit_and_every_cut_is_noticed(saved):
     whole = (saved / "c.ck").read_bytes()
     places = random.Random(0)

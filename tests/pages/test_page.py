@@ -254,6 +254,7 @@ def test_names_are_texts_whatever_they_hold(folder):
     assert not re.search(r"(?<!\\)[<>]|(?<!\\)\]\(", markdown)
 
 
+@pytest.mark.slow
 def test_a_page_of_a_wide_table_is_small():
     names = [f"a column with the long name {k} of many" for k in range(400)]
     rng = np.random.default_rng(0)

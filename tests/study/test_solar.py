@@ -336,6 +336,7 @@ def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):
         solar.maps(solar.read_series(str(series)), horizon=1)
 
 
+@pytest.mark.slow
 def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
     def script(*arguments):
         command = [sys.executable, datasets / "solar.py", *arguments]

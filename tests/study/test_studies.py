@@ -136,6 +136,7 @@ def page_table(path, heading):
     return next(block["lines"] for block in blocks if isinstance(block, dict))
 
 
+@pytest.mark.slow
 def test_a_page_of_a_study_has_its_devices_and_says_which_are_not_here(made):
     succeed("study", "made", "-o", "r.csv", "--report", "r.json", "-q")
     with open("r.json") as file:

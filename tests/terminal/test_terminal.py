@@ -153,6 +153,7 @@ def test_results_are_not_lost_without_a_word(trained, arguments, redirection):
     assert "Exception" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_output_has_no_name_and_is_not_missed_by_what_does_not_need_it(
     trained,
 ):

@@ -178,6 +178,7 @@ def test_one_row_of_a_frame_is_a_frame():
     assert len(model.predict(frame.iloc[[0]])) == 1
 
 
+@pytest.mark.slow
 def test_a_training_tells_what_differs_between_candidates(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(150, 2))

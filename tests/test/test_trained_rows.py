@@ -193,7 +193,7 @@ def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
     assert "trained on" not in result.err
 
 
-@pytest.mark.usual(1)
+@pytest.mark.slow
 def test_the_same_rows_have_the_same_hashes_through_every_door(here):
     pandas = pytest.importorskip("pandas")
     rows = some(here, range(0, 400, 2))

@@ -71,7 +71,7 @@ def standard(table, tmp_path_factory):
     return *trained(table, folder, "--threads", "1"), folder / "m.bin"
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "flags, fits",
     [("--threads 2", True), ("--memory 1G", True), ("--memory 80M", False)],

@@ -233,7 +233,7 @@ def test_the_epoch_that_is_kept_is_compared_and_not_the_last(caplog):
     assert not warnings_in(caplog)
 
 
-@pytest.mark.usual(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("task", OUTPUTS)
 def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, caplog):
     for noise, has_learned in ((0.1, True), (None, False)):

@@ -205,6 +205,7 @@ if rank_group.rank != 1:  # each is alone with its networks
 """
 
 
+@pytest.mark.slow
 def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
     done = mpi.run(3, API)
     assert done.stderr == ""
