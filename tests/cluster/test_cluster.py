@@ -128,6 +128,7 @@ HERE = "sys.stdout.write(f'{rank_group.rank} {os.getpid()}\\n'); sys.stdout.flus
 END = "\nsys.exit(cluster.end(0))"
 
 
+@pytest.mark.usual(1)
 def test_a_group_gathers_in_rank_order_and_waits_for_the_last_to_end(mpi):
     program = (
         JOIN
@@ -200,6 +201,7 @@ except Exception as error:
     assert ours(done.stderr) == [f"nn: {who}bad data"]
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("doing", [WAITING, BUSY], ids=["waiting", "busy"])
 def test_an_exception_that_nobody_caught_ends_all(mpich, doing):
     done = mpich.run(3, JOIN + f"if rank_group.rank == 1: 1 / 0\n{doing}")
@@ -209,6 +211,7 @@ def test_an_exception_that_nobody_caught_ends_all(mpich, doing):
     assert line.startswith("nn: rank 1 of 3: ZeroDivisionError: division by zero")
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
     done = mpich.run(
@@ -220,6 +223,7 @@ def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
     assert done.stderr.count(message) == 1
 
 
+@pytest.mark.usual(1)
 def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
     program = (
         f"import os, sys\nif os.environ['{mpi.rank}'] == '1': sys.exit(0)\n" + JOIN
@@ -421,6 +425,7 @@ def test_an_impossible_environment_does_not_keep_a_training_alone_from_running(
     )
 
 
+@pytest.mark.usual(1)
 def test_several_trainings_that_would_write_one_model_are_refused(mpi, folder):
     done = mpi.train(2, *SMALL)
     assert done.returncode == 2

@@ -100,6 +100,7 @@ def epochs(mpich, tmp_path_factory):
     return results
 
 
+@pytest.mark.usual(4)
 @pytest.mark.parametrize("how", ["mirrored", "central"])
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("name", NETWORKS)
@@ -159,6 +160,7 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     assert nn.Network.load("m.bin").config == config  # nothing of ranks
 
 
+@pytest.mark.usual(0, 1)
 @pytest.mark.parametrize(
     "how, more",
     [
@@ -201,6 +203,7 @@ print(f"{rank_group.rank} {result['loss']} {nn.test(net, ds)['accuracy']}\\n", e
 """
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("how", ["mirrored", "central"])
 def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(
     mpich, folder, how
@@ -213,6 +216,7 @@ def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(
     assert len({line[1:] for line in lines}) == 1
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "failing", ["1 / 0", "net.engine.epoch = lambda *_: 1 / 0"], ids=["before", "epoch"]
 )
@@ -229,6 +233,7 @@ def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, fail
     assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "signum, code",
     [
@@ -279,6 +284,7 @@ ds = nn.load(DATA)
 )
 
 
+@pytest.mark.usual(0, 1)
 @pytest.mark.parametrize(
     "layers, data, how",
     [
@@ -326,6 +332,7 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
     assert position("c.ck")["step"] > done
 
 
+@pytest.mark.usual(0, 1)
 @pytest.mark.parametrize("data", ["two.csv", "images.npz", "times.csv"])
 def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
     """Also where two short trainings, whose batches they share, tell whether images are
@@ -364,6 +371,7 @@ def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
     assert (folder / "t.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", ["mirrored", pytest.param("central", marks=pytest.mark.long)]
 )
@@ -378,6 +386,7 @@ def test_two_ranks_give_the_same_bytes_by_any_mpi(folder, how):
     assert models[0] == models[1]
 
 
+@pytest.mark.usual(1, 3)
 @pytest.mark.parametrize(
     "command, code, line",
     [

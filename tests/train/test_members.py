@@ -155,6 +155,7 @@ def written(folder):
 SIZES = [(2, "seq"), (3, "omp")]
 
 
+@pytest.mark.usual(1, 4)
 @pytest.mark.parametrize(
     "way, size, backend",
     [
@@ -234,6 +235,7 @@ def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
     assert several == pytest.approx(alone, rel=1e-4)  # float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mpi, signum, code",
     [
@@ -362,6 +364,7 @@ def check_goes_on(mpi, folder, size, command, expected):
     assert (folder / "m.bin").read_bytes() == expected
 
 
+@pytest.mark.usual(0, 2)
 @pytest.mark.parametrize(
     "command, sizes",
     [
@@ -401,6 +404,7 @@ def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(
     check_goes_on(mpi, folder, 2, command, expected)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "mpi, where, when",
     [
@@ -435,6 +439,7 @@ def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, where, when):
     assert not (folder / "m.bin").exists()
 
 
+@pytest.mark.usual(0, 1)
 @pytest.mark.parametrize("more", [["--networks", 2], ["--folds", 2]])
 def test_ranks_that_are_more_than_networks_are_idle(mpich, folder, more):
     command = [*DATA, *LAYERS, "--model", "m.bin", "--epochs", 2, *more]
