@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from .nn import Network
 from .nn_aux import METRICS, quantiles_of
 from .utils import figure_text, listed, plural, target_text
 
@@ -18,7 +19,7 @@ _SAYS_LITTLE = re.compile(r",dropout[\d.]+(:\w+)?|:\w+$")
 METRICS_OF_CARD = ("roc_auc", "accuracy", "f1", "log_loss", "rmse", "mae", "r2")
 
 
-def card_of(net, size: int | None = None) -> dict[str, str]:
+def card_of(net: Network, size: int | None = None) -> dict[str, str]:
     """Return the lines of a card by their names. size: bytes of the model's file, None
     for one in memory."""
     target = target_text(net.targets, net.config.get("target"), is_table=False)
@@ -37,7 +38,7 @@ def card_of(net, size: int | None = None) -> dict[str, str]:
     return {name: text for name, text in lines.items() if text}
 
 
-def groups_of(net) -> list[str]:
+def groups_of(net: Network) -> list[str]:
     """Return the networks, those alike in one text with how many they are: `8 x
     7,64:silu,3, weight 3`."""
     are_weighed = len(set(net.member_weights)) > 1
@@ -50,7 +51,7 @@ def groups_of(net) -> list[str]:
     return [f"{count} x {text}" for text, count in Counter(texts).items()]
 
 
-def kinds_of_columns(net) -> dict[str, str]:
+def kinds_of_columns(net: Network) -> dict[str, str]:
     """Return the kind of each feature column by its name, or by its place, from 0,
     where it has none."""
     if net.encoding is None:
@@ -65,7 +66,7 @@ def kinds_of_columns(net) -> dict[str, str]:
     return dict(zip(names, kinds, strict=True))
 
 
-def _task_of(net) -> str:
+def _task_of(net: Network) -> str:
     task = _WORDS_OF_TASK.get(net.task, f"{net.outputs} classes")
     if net.task == "regression" and net.outputs > 1:
         task = f"{net.outputs} numbers"
@@ -84,7 +85,7 @@ def _task_of(net) -> str:
     return text
 
 
-def _columns_of(net) -> str:
+def _columns_of(net: Network) -> str:
     """Return how many columns are read, by kind, and what they become."""
     shape = net.layers[0].in_shape
     if len(shape) == 3 and shape[1:] != (1, 1):
@@ -97,7 +98,7 @@ def _columns_of(net) -> str:
     return f"{net.encoding.features}: {kinds}; {inputs} inputs"
 
 
-def _data_of(net) -> str:
+def _data_of(net: Network) -> str:
     """Return which rows a model was trained on."""
     parts = []
     if net.row_hashes:
@@ -110,7 +111,7 @@ def _data_of(net) -> str:
     return ", ".join(parts)
 
 
-def _judged_of(net) -> dict[str, str]:
+def _judged_of(net: Network) -> dict[str, str]:
     """Return the metrics of rows that the networks did not know, and which rows these
     are."""
     lines = {}
@@ -130,7 +131,7 @@ def _judged_of(net) -> dict[str, str]:
     return lines
 
 
-def judging_rows(net) -> str:
+def judging_rows(net: Network) -> str:
     """Return how many rows folds judge, or why a model of an earlier version keeps none
     of their scores."""
     crossed = net.crossed
@@ -146,7 +147,7 @@ def judging_rows(net) -> str:
     return "not kept by the nn that trained it, whose figures of small tables were too good; train again to have them"
 
 
-def _networks_of(net) -> str:
+def _networks_of(net: Network) -> str:
     groups = groups_of(net)
     text = "; ".join(groups[:MOST_GROUPS])
     if len(groups) > MOST_GROUPS:
@@ -154,7 +155,7 @@ def _networks_of(net) -> str:
     return text
 
 
-def _training_of(net) -> str:
+def _training_of(net: Network) -> str:
     """Return what was asked of the training, and how long it went on."""
     parts = []
     config = net.config
@@ -166,7 +167,7 @@ def _training_of(net) -> str:
     return ", ".join(parts)
 
 
-def trained_text(net) -> str:
+def trained_text(net: Network) -> str:
     """Return the epochs of a training and its last losses; empty before one."""
     judged = "held-out loss"
     if "val_metric" in net.history:
@@ -183,7 +184,7 @@ def trained_text(net) -> str:
     return ", ".join(parts)
 
 
-def sureness_text(net) -> str:
+def sureness_text(net: Network) -> str:
     """Return up to which level there are intervals of predictions, or sets of
     classes."""
     what = "intervals" if net.task == "regression" else "sets of classes"
@@ -196,7 +197,7 @@ def sureness_text(net) -> str:
     return f"{what} of predictions up to level {net.conformal.levels[-1]:.4g}"
 
 
-def _size_of(net, size: int | None) -> str:
+def _size_of(net: Network, size: int | None) -> str:
     parameters = sum(member.parameter_count for member in net.members)
     text = f"{parameters:,} parameters"
     if size is not None:

@@ -13,7 +13,7 @@
     model.py       network -> model file -> network
 
 network.py imports the others of this folder, none of them imports it.
-Imports: everything below, from backends to utils. Imported by: test, train,
+Imports: everything below, from backends to utils. Imported by: card, test, train,
 terminal, pages, study, commands.
 """
 

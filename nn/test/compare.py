@@ -12,6 +12,7 @@ from ..core.bootstrap import interval, resampled
 from ..core.metrics import Judged, checked_weights
 from ..data.dataset import Dataset, name_of
 from ..files.export.columns import label_names
+from ..nn import Network
 from ..nn_aux import METRICS, loss_of
 from ..utils import DataError, UsageError
 from .reports import sampling_of, sampling_of_copies, truth_and_scores
@@ -49,7 +50,7 @@ class Side(NamedTuple):
     crossed: FoldRows | None = None
 
     @classmethod
-    def of(cls, net, ds: Dataset, fold_scores=None) -> Side:
+    def of(cls, net: Network, ds: Dataset, fold_scores=None) -> Side:
         """Return the side of a model. fold_scores: what out_of_fold returns where folds
         know the rows apart."""
         if fold_scores is None:
@@ -265,7 +266,9 @@ def _verdict(names, metric: str, figures: dict, better: str | None, rows: int) -
     return f"{better} is better than {worse}: {label} {figures[better]:.4g} beside {figures[worse]:.4g}"
 
 
-def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[dict]:
+def _disagree(
+    net: Network, truth: np.ndarray, scores: list[np.ndarray], names
+) -> list[dict]:
     """Return the rows on which the scores, or the values, of the models differ most."""
     apart = np.abs(scores[1].astype(np.float64) - scores[0]).max(axis=1)
     rows = np.argsort(-apart, kind="stable")[:DISAGREE]

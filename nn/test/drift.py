@@ -26,6 +26,7 @@ from ..data.given_rows import read_rows
 from ..data.loading import load_for
 from ..data.profiles import Fields
 from ..files.export.columns import class_names, output_names
+from ..nn import Network
 from ..nn.prediction import mean_of, member_outputs
 from ..nn_aux import TASKS
 from ..utils import DataError, axis_texts, cut_line
@@ -176,7 +177,7 @@ class Drift:
         }
 
 
-def drift(net, rows) -> dict:
+def drift(net: Network, rows) -> dict:
     """Return how rows, as predict takes them, or a Dataset, differ from those that a
     network was trained on, by the keys of `nn drift --json`. Raises DataError for a
     network that does not know."""
@@ -190,7 +191,7 @@ def drift(net, rows) -> dict:
     return drift_of(net, ds).to_dict()
 
 
-def check_profiles(net, model: str = "the model") -> None:
+def check_profiles(net: Network, model: str = "the model") -> None:
     """Raise DataError for a network that does not know how its columns were
     distributed. model: its name."""
     if net.profiles is None:
@@ -200,7 +201,7 @@ def check_profiles(net, model: str = "the model") -> None:
         )
 
 
-def drift_of(net, ds: Dataset, has_predictions: bool = True) -> Drift | None:
+def drift_of(net: Network, ds: Dataset, has_predictions: bool = True) -> Drift | None:
     """Return how rows differ from those that a network was trained on; None where it
     does not know. has_predictions: its predictions are compared too."""
     if net.profiles is None:
@@ -221,7 +222,7 @@ def drift_of(net, ds: Dataset, has_predictions: bool = True) -> Drift | None:
     return Drift(rows, columns, [])
 
 
-def _columns_of(net, x) -> Iterator[tuple[str, Fields, dict]]:
+def _columns_of(net: Network, x) -> Iterator[tuple[str, Fields, dict]]:
     """Yield the name, the fields and the profile of each column."""
     fields = profiles.fields_of_table(x, encoders_of(net), known_words(net))
     return zip(names_of(net), fields, net.profiles, strict=True)
@@ -265,7 +266,7 @@ def _texts_of(values: Sequence[float], kind: str) -> list[str]:
 # ---------------------------------------------------------------- predictions
 
 
-def _of_predictions(net, ds: Dataset) -> Iterator[ColumnDrift]:
+def _of_predictions(net: Network, ds: Dataset) -> Iterator[ColumnDrift]:
     """Yield how predictions differ from those of training rows by the networks that did
     not know them; nothing where the model keeps none, or a prediction is refused."""
     if net.crossed is None or net.crossed.scores is None:
@@ -293,7 +294,7 @@ def _of_predictions(net, ds: Dataset) -> Iterator[ColumnDrift]:
     yield _of_column("predictions", new, profiles.profile_of(usual))
 
 
-def _predicted_by_folds(net, x) -> np.ndarray:
+def _predicted_by_folds(net: Network, x) -> np.ndarray:
     """Return predictions of rows, each by the networks of one fold after the other, as
     those of training were judged: the mean of all networks lies closer together."""
     crossed = net.crossed
@@ -311,7 +312,7 @@ def _predicted_by_folds(net, x) -> np.ndarray:
 # ---------------------------------------------------------------- row by row
 
 
-def _far_values(net, x) -> Iterator[Far]:
+def _far_values(net: Network, x) -> Iterator[Far]:
     """Yield the values of rows that are further outside the range of training than the
     range is wide, those of running numbers aside."""
     for name, fields, profile in _columns_of(net, x):
@@ -322,7 +323,7 @@ def _far_values(net, x) -> Iterator[Far]:
                 yield Far(row, name, what)
 
 
-def reasons_of(net, x) -> list[str]:
+def reasons_of(net: Network, x) -> list[str]:
     """Return for each row why a person should look at it: values outside the range of
     training, words that are unseen, gaps where training had none; mostly nothing."""
     reasons: list[list[str]] = [[] for _ in range(len(x))]

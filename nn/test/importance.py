@@ -14,6 +14,7 @@ from ..core.metrics import Judged, check_metric, formula_name, metric
 from ..data.dataset import Dataset, TableRows, as_read_by
 from ..data.loading import load_for, without_gaps
 from ..matrix import matmul
+from ..nn import Network
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError, listed, log, network_of
 from .reports import truth_and_scores, warn_of_trained
@@ -74,7 +75,7 @@ class Importance:
 
 
 def importance(
-    net,
+    net: Network,
     ds,
     *,
     repeats: int | None = None,
@@ -255,7 +256,7 @@ def _at(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
 class _Judge:
     """The metric of rows as they are, and with some columns exchanged."""
 
-    def __init__(self, net, ds: Dataset, name: str, parts):
+    def __init__(self, net: Network, ds: Dataset, name: str, parts):
         self.net = net
         self.name = name
         self.parts = []  # (rows, what values them, the rows as it reads them)
@@ -371,7 +372,7 @@ class _Judge:
 
 
 def curves(
-    net, ds: Dataset, names: Sequence[str], seed: int = 0
+    net: Network, ds: Dataset, names: Sequence[str], seed: int = 0
 ) -> dict[str, list[tuple[object, list[float]]]]:
     """Return the partial dependence of the columns named: (value of the column, mean
     scores of rows that have it, by their weights)."""

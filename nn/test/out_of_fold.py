@@ -45,7 +45,7 @@ NO_FIGURES = (
 
 
 def test(
-    net,
+    net: Network,
     ds,
     *,
     threshold: float | None = None,

@@ -31,6 +31,7 @@ from ..core.weighted import at_rows
 from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.pictures import check_range
 from ..data.twins import twins_to_keep_together
+from ..nn import Network
 from ..nn.model import target_of
 from ..nn_aux import ACTIVATIONS, TASKS, quantiles_of
 from ..settings.values import check_is_number
@@ -75,7 +76,7 @@ def warn_of_trained(trained: Trained, model: str = "the model") -> None:
 
 
 def tested(
-    net,
+    net: Network,
     ds,
     *,
     threshold: float | None = None,
@@ -115,7 +116,7 @@ def without_weightless(ds):
     return ds
 
 
-def scores_of(net, ds, rows_before: int = 0) -> np.ndarray:
+def scores_of(net: Network, ds, rows_before: int = 0) -> np.ndarray:
     """Return the outputs of `net` for the rows of `ds`, of whose data `rows_before`
     rows come before. Raises DataError that names the data and the row."""
     try:
@@ -125,7 +126,7 @@ def scores_of(net, ds, rows_before: int = 0) -> np.ndarray:
 
 
 def figures_of(
-    net,
+    net: Network,
     ds,
     scores: np.ndarray,
     *,
@@ -225,7 +226,7 @@ def sampling_of_copies(ds, rows: np.ndarray) -> Sampling | None:
 
 
 def truth_and_scores(
-    net, ds, scores: np.ndarray | None = None
+    net: Network, ds, scores: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores
     (rows, outputs): those that are given, or the network's."""
@@ -485,7 +486,7 @@ def _remark_on_one_large_error(
 # ------------------------------------------------------------------------------- checks
 
 
-def check_threshold(net, threshold: float | None) -> None:
+def check_threshold(net: Network, threshold: float | None) -> None:
     """Raise UsageError for a score that cannot decide about class 1; None: the
     network's own."""
     if threshold is None:
@@ -507,7 +508,7 @@ def check_threshold(net, threshold: float | None) -> None:
         )
 
 
-def _truth(net, ds) -> np.ndarray:
+def _truth(net: Network, ds) -> np.ndarray:
     """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64
     for regression. Raises DataError for rows without a target, or whose target is an
     input of the network."""
@@ -558,7 +559,7 @@ def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
     return truth
 
 
-def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
+def _check_fit(net: Network, ds, truth: np.ndarray, outputs: int) -> None:
     """Raise DataError or UsageError unless the outputs match the targets in number, and
     every class has an output."""
     if TASKS[net.task].by_output:

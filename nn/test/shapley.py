@@ -49,6 +49,7 @@ from ..core import SUFFIXES, extension, pointer
 from ..data.dataset import Dataset, TableRows, as_read_by
 from ..data.given_rows import rows_of
 from ..data.loading import load_for, training_file
+from ..nn import Network
 from ..utils import InputNotFound, UsageError, default_threads, log, network_of
 from .values import Reading, Value, by_column, engine_of, layers_of, names_of, raw_data
 
@@ -137,7 +138,9 @@ class Background(NamedTuple):
         return self.at(np.sort(chosen))
 
 
-def background_rows(net, source=None, seed: int = 0, model="the model") -> Background:
+def background_rows(
+    net: Network, source=None, seed: int = 0, model="the model"
+) -> Background:
     """Return at most 100 rows, drawn by the seed, of a file, of a data set, or (None)
     of the training file; rows of weight 0 are none.
 
@@ -165,19 +168,19 @@ def background_rows(net, source=None, seed: int = 0, model="the model") -> Backg
     return background.drawn(BACKGROUND, seed)
 
 
-def _has_weights(net) -> bool:
+def _has_weights(net: Network) -> bool:
     """Return whether the rows of the training had weights."""
     return "weight" in net.config.get("table", {})
 
 
-def _background_of(net, data, labelled: bool = False) -> Background:
+def _background_of(net: Network, data, labelled: bool = False) -> Background:
     """Return the rows of a file or a data frame, with their weights where they have the
     column of the training's."""
     ds = load_for(net, data, labelled=labelled, weighs=_has_weights(net))
     return Background.of(ds)
 
 
-def _given_background(net, background) -> Background:
+def _given_background(net: Network, background) -> Background:
     """Return what a caller gives as background: rows as `Network.predict` takes them,
     or a data set."""
     if isinstance(background, Background):
@@ -191,7 +194,7 @@ def _given_background(net, background) -> Background:
 
 
 def explain(
-    net, x, background=None, *, exact: bool = False, seed: int = 0
+    net: Network, x, background=None, *, exact: bool = False, seed: int = 0
 ) -> Explanation:
     """Return the contributions of raw columns to the predictions for rows x against
     background rows.
@@ -234,7 +237,7 @@ class Explainer:
     """
 
     def __init__(
-        self, net, background, rows: int, *, exact: bool = False, seed: int = 0
+        self, net: Network, background, rows: int, *, exact: bool = False, seed: int = 0
     ):
         self._value = Value(net)
         self._seed = seed

@@ -10,11 +10,17 @@ import numpy as np
 
 from ..core.conformal import USUAL_LEVEL, ClassSets, Intervals, known_at
 from ..core.weighted import at_rows
+from ..nn import Network
 from ..nn_aux import ACTIVATIONS, quantiles_of
 
 
 def conformal_of(
-    net, truth: np.ndarray, scores: np.ndarray, weights=None, groups=None, bounds=None
+    net: Network,
+    truth: np.ndarray,
+    scores: np.ndarray,
+    weights=None,
+    groups=None,
+    bounds=None,
 ) -> Intervals | ClassSets | None:
     """Return how sure predictions of a network are, by rows that it does not know; None
     where they are too few to tell. bounds: of intervals, as bounds_of returns them."""
@@ -27,7 +33,7 @@ def conformal_of(
     return ClassSets.of(truth, scores, weights, groups)
 
 
-def bounds_of(net) -> list[list[float | None]]:
+def bounds_of(net: Network) -> list[list[float | None]]:
     """Return [low, high] of each target: what no prediction leaves, by its output layer
     or by --clip; None for no bound."""
     function = ACTIVATIONS[net.layers[-1].output_function]
@@ -85,7 +91,7 @@ def _mean_of_known(values: np.ndarray, weights: np.ndarray | None) -> float:
     return np.nansum(values * counts) / (counts.sum() or np.nan)
 
 
-def held(net, truth, scores, level: float | None = None) -> Held | None:
+def held(net: Network, truth, scores, level: float | None = None) -> Held | None:
     """Return what a network's intervals or sets hold; None without any, unless a level
     is asked for. level: None takes the usual one, or the highest below it."""
     level = level_of(net, level)
@@ -95,7 +101,7 @@ def held(net, truth, scores, level: float | None = None) -> Held | None:
     return Held(level, *sureness.held_and_widths(truth, scores, level))
 
 
-def level_of(net, level: float | None) -> float | None:
+def level_of(net: Network, level: float | None) -> float | None:
     """Return the level that is asked for; without one the usual, or the highest below
     it, None of a network that has none."""
     sureness = getattr(net, "conformal", None)
@@ -105,7 +111,11 @@ def level_of(net, level: float | None) -> float | None:
 
 
 def held_by_others(
-    net, rows: tuple, of_row: np.ndarray, groups=None, level: float | None = None
+    net: Network,
+    rows: tuple,
+    of_row: np.ndarray,
+    groups=None,
+    level: float | None = None,
 ) -> Held | None:
     """Return what intervals or sets of the rows of each fold hold that the rows of the
     others tell, without the bounds of the networks; None where these are too few.

@@ -14,6 +14,7 @@ from ..data.loading import split_of_model, split_seed_of
 from ..data.profiles import profiles_of
 from ..data.row_hashes import KEPT, fact_of, hashes_of, kept_hashes, knows_earlier_rows
 from ..files.model_file import MOST_ANCESTORS
+from ..nn import Network
 from .shapley import background_rows
 
 # rows that could be among the kept hashes, from which a share is told of all
@@ -56,7 +57,7 @@ class Trained(NamedTuple):
         )
 
 
-def trained_on(net, ds: Dataset) -> Trained:
+def trained_on(net: Network, ds: Dataset) -> Trained:
     """Return how many rows of a data set a network was trained on."""
     is_network = hasattr(net, "row_hashes")  # or only looks like one
     # the original program tests on the rows that it trains on
@@ -73,7 +74,7 @@ def trained_on(net, ds: Dataset) -> Trained:
     return Trained(ds.rows, count)
 
 
-def known_rows(net, ds: Dataset) -> np.ndarray | None:
+def known_rows(net: Network, ds: Dataset) -> np.ndarray | None:
     """Return which rows of its training data, or of a part of them, a network was
     trained on, bool (rows,); None for other data."""
     if ds.whole is None:
@@ -94,7 +95,7 @@ def known_rows(net, ds: Dataset) -> np.ndarray | None:
     return is_trained[ds.part_rows]
 
 
-def _divisions_of(net, ds: Dataset) -> list[dict]:
+def _divisions_of(net: Network, ds: Dataset) -> list[dict]:
     """Return how these rows, or those that they are some of, were divided for the
     trainings of a network and of its ancestors; none for data of no training."""
     if not _are_read_alike(net, ds):
@@ -109,7 +110,7 @@ def _divisions_of(net, ds: Dataset) -> list[dict]:
     return divisions
 
 
-def ancestors_with(net) -> list[dict]:
+def ancestors_with(net: Network) -> list[dict]:
     """Return the ancestors of a model that goes on from this one: the last trainings
     whose data are known."""
     data = _digest_of(net)
@@ -124,13 +125,13 @@ def ancestors_with(net) -> list[dict]:
     return [*others, training_now][-MOST_ANCESTORS:]
 
 
-def is_training_data(net, ds: Dataset) -> bool:
+def is_training_data(net: Network, ds: Dataset) -> bool:
     """Return whether these are the rows that a network was trained on and held out, or
     some of them."""
     return _digest_of(net) == ds.sha256 and _are_read_alike(net, ds)
 
 
-def _digest_of(net) -> str | None:
+def _digest_of(net: Network) -> str | None:
     """Return the digest of all rows of which a network was trained on some; None where
     it knows none."""
     facts = net.dataset or {}
@@ -139,7 +140,7 @@ def _digest_of(net) -> str | None:
     return facts.get("sha256") or (net.row_hashes or {}).get("data")
 
 
-def _are_read_alike(net, ds: Dataset) -> bool:
+def _are_read_alike(net: Network, ds: Dataset) -> bool:
     """Return whether rows have the targets and what else decides how they are divided
     as those of a network's training have them."""
     if ds.sha256 is None or ds.y is None or (ds.is_part and ds.whole is None):
@@ -161,7 +162,7 @@ def _are_read_alike(net, ds: Dataset) -> bool:
     return same_target and same_roles
 
 
-def _estimate(net, x) -> int | None:
+def _estimate(net: Network, x) -> int | None:
     """Return about how many rows a network was trained on by the hashes that it keeps;
     None where they are too few to tell, or there are none."""
     if net.row_hashes is None:
@@ -179,14 +180,14 @@ def _estimate(net, x) -> int | None:
     return there or None
 
 
-def encoders_of(net) -> list:
+def encoders_of(net: Network) -> list:
     """Return the encoders of a network's columns, none for plain numbers."""
     if net.encoding is None:
         return []
     return net.encoding.encoders
 
 
-def known_words(net) -> list[set[str | None]]:
+def known_words(net: Network) -> list[set[str | None]]:
     """Return the words of each column that some network of a model tells apart, none of
     columns of other kinds; no sets for plain numbers."""
     words_of_columns = [set() for _ in encoders_of(net)]
@@ -197,7 +198,7 @@ def known_words(net) -> list[set[str | None]]:
 
 
 def remember_rows(
-    net, ds: Dataset, rows: np.ndarray, before: dict | None = None
+    net: Network, ds: Dataset, rows: np.ndarray, before: dict | None = None
 ) -> None:
     """Let a network know later which rows (indices) it was trained on, and keep some of
     them for explanations. before: what it knew of the rows of earlier trainings, from
@@ -213,7 +214,7 @@ def remember_rows(
         net.background = background_rows(net, ds)
 
 
-def profiles_for(net, ds: Dataset, rows: np.ndarray) -> list[dict] | None:
+def profiles_for(net: Network, ds: Dataset, rows: np.ndarray) -> list[dict] | None:
     """Return the profiles that a network keeps of the columns of its training rows
     (indices); None of images."""
     if ds.are_images or ds.x.ndim != 2 or not len(rows):

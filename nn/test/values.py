@@ -20,13 +20,14 @@ import numpy as np
 from .. import backends
 from ..data.dataset import TableRows
 from ..data.pictures import BYTE
+from ..nn import Network
 from ..nn_aux import TASKS
 from ..utils import UsageError
 
 LINEAR = "linear"
 
 
-def names_of(net) -> list[str]:
+def names_of(net: Network) -> list[str]:
     """Return the names of the raw columns that are inputs; their places where the data
     had no header."""
     encoding = net.members[0].encoding
@@ -120,7 +121,7 @@ class Value:
     """Values that are explained of a network's predictions, also for mixtures of the
     columns of rows."""
 
-    def __init__(self, net, members: Sequence | None = None):
+    def __init__(self, net: Network, members: Sequence | None = None):
         """Make the engines. members: with their weights, (member, weight) each; None:
         all of the network."""
         if len(net.layers[0].in_shape) == 3 and net.layers[0].in_shape[1:] != (1, 1):
@@ -222,14 +223,14 @@ def _in_units(member, output: np.ndarray) -> np.ndarray:
     return member.target_scaling.inverse(output)
 
 
-def gives_logits(net) -> bool:
+def gives_logits(net: Network) -> bool:
     """Return whether a network's last layer is a sigmoid or a softmax, so that its sums
     are logits."""
     task = TASKS[net.task]
     return task.of_classes and net.layers[-1].output_function == task.output
 
 
-def scores_of(net, values: np.ndarray) -> np.ndarray:
+def scores_of(net: Network, values: np.ndarray) -> np.ndarray:
     """Return scores or predicted values of the values that are explained."""
     if not gives_logits(net):
         return values
@@ -240,7 +241,7 @@ def scores_of(net, values: np.ndarray) -> np.ndarray:
     return np.exp(logs).reshape(values.shape)
 
 
-def _of_each_choice(net, logits: np.ndarray) -> np.ndarray:
+def _of_each_choice(net: Network, logits: np.ndarray) -> np.ndarray:
     """Return logits with a row for each choice among classes: of several targets for
     each of them (rows * targets, 1)."""
     if TASKS[net.task].by_output:
