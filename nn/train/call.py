@@ -112,7 +112,7 @@ def train(
             remember_rows(net, plan.ds, plan.split.known, before)
         raise
     # what is trained here is no candidate of a choice, which keeps its own
-    if not checkpoint.about:
+    if plan.folds and not checkpoint.about:
         with_figures(net, plan.ds)
     result |= facts_of_rows(plan.ds, plan.split)
     remember_rows(net, plan.ds, plan.split.known, before)
