@@ -719,6 +719,21 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
     ]
 
 
+@pytest.mark.parametrize(
+    "size, text",
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (3 << 30, "3.0 GiB"),
+        (5 << 39, "2.5 TiB"),
+    ],
+)
+def test_bytes_have_the_unit_of_which_there_is_one_or_more(size, text):
+    assert figures.bytes_text(size) == text
+
+
 def test_a_refit_tells_its_first_and_its_last_epoch(capsys):
     lines = progress.Lines("t.csv")
     lines.start(info(epochs=6))

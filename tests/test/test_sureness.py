@@ -2,6 +2,7 @@
 and from a file, and what a test tells of them."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from support.command_line import run, succeed
 import nn
 from nn.core.conformal import Intervals
 from nn.test.out_of_fold import out_of_fold
+from nn.test.sureness import held
 from nn.utils import UsageError
 
 ROWS = 300
@@ -368,3 +370,18 @@ def test_estimators_tell_what_models_do():
             assert np.array_equal(found, expected)
         with pytest.raises(UsageError, match="too few for it"):
             getattr(estimator, name)(x, 0.999)
+
+
+def test_rows_that_know_no_usual_level_are_judged_by_the_highest_below_it():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(40, 1))
+    predicted = truth + rng.normal(size=(40, 1))
+    few = Intervals.of(truth, predicted, groups=np.arange(40) % 10)
+    assert few.levels[-1] < 0.9
+    net = SimpleNamespace(conformal=few)
+    assert held(net, truth, predicted).level == few.levels[-1]
+    net.conformal = Intervals.of(truth, predicted)
+    assert net.conformal.levels[-1] > 0.9
+    assert held(net, truth, predicted).level == 0.9
+    net.conformal = None
+    assert held(net, truth, predicted) is None
