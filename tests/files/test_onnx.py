@@ -1,6 +1,7 @@
 """nn --export to .onnx, where it is not as .c: onnxruntime gives the predictions of nn,
 from raw columns on."""
 
+import json
 import subprocess
 import sys
 
@@ -184,3 +185,19 @@ def test_columns_may_have_the_names_of_values_inside_the_graph(folder):
     (folder / "t.csv").write_text(text)
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--epochs", "2", "-q")
     check_table(folder, folder / "t.csv")
+
+
+def test_a_file_keeps_the_facts_of_its_model_as_json(folder):
+    net = nn.Network("2,1", "binary")
+    net.classes = ["ok", "fraud"]
+    net.columns = ["a", "b"]
+    net.threshold = 0.25
+    nn.export(net, folder / "m.onnx")
+    facts = onnx.load(folder / "m.onnx").metadata_props
+    assert {fact.key: json.loads(fact.value) for fact in facts} == {
+        "task": "binary",
+        "classes": ["ok", "fraud"],
+        "columns": ["a", "b"],
+        "targets": None,
+        "threshold": 0.25,
+    }

@@ -582,6 +582,22 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     succeed(*of_model, "--dataset", "new.csv", *given)
 
 
+def test_a_seed_draws_the_background_of_the_command_as_that_of_python(folder):
+    write(table(300))
+    write(table(3, 9), "three.csv")
+    model = package.fit("t.csv", "y", layers="auto,4,1", epochs=3)
+    model.save("m.bin")
+    bases = []
+    for seed in (0, 1):
+        command = ("explain", "m.bin", "three.csv", "-o", "why.csv", "--seed", seed)
+        succeed(*command)
+        with open("why.csv", newline="") as file:
+            bases.append([float(row["base"]) for row in csv.DictReader(file)])
+        explanation = explain(model.network, "three.csv", seed=seed)
+        np.testing.assert_allclose(bases[-1], explanation.base_values, rtol=1e-6)
+    assert bases[0] != bases[1]
+
+
 def test_long_names_are_shortened_in_a_terminal(folder):
     long = "a long name " * 5000
     names = long, f"twin {long}", "c", "y"
