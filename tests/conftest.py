@@ -235,7 +235,8 @@ def warnings_of(caplog):
             for record in caplog.records
             if record.name.partition(".")[0] == "nn"
         ]
-        assert all("\n" not in message for message in found)
+        for message in found:
+            assert "\n" not in message
         return found
 
     return messages

@@ -80,7 +80,8 @@ def test_metrics_are_those_of_the_numbers_that_rows_have(path):
             assert target["r2"] == pytest.approx(r2[-1], rel=1e-6)
         assert found["mse"] == pytest.approx(sum(squares) / sum(counts), rel=1e-6)
         assert found["r2"] == pytest.approx(np.mean(r2), rel=1e-6)
-        assert all(low < high for low, high in found["intervals"].values())
+        for low, high in found["intervals"].values():
+            assert low < high
 
 
 @pytest.mark.parametrize("loss", ["huber", "poisson"])
@@ -104,7 +105,8 @@ def test_folds_intervals_of_predictions_and_effort_go_on_with_missing_numbers(pa
     assert len(known.targets) == 3
     figures = model.test(path)
     assert 0.8 < figures["coverage"] < 1
-    assert all(0.75 < target["coverage"] <= 1 for target in figures["per_target"])
+    for target in figures["per_target"]:
+        assert 0.75 < target["coverage"] <= 1
     assert figures["r2"] > 0.8
     baseline = np.sqrt(model.metrics["baseline"])
     _, y = table()

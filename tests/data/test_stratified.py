@@ -48,7 +48,8 @@ def test_shares_that_are_held_out_have_their_share_of_each_label():
         counts = ds.y[part].sum(axis=0)
         assert counts == pytest.approx(share * ds.y.sum(axis=0), abs=1)
     again = split_rows(ds, 0.2, 0.25, seed=4)
-    assert all((a == b).all() for a, b in zip(split, again, strict=True))
+    for a, b in zip(split, again, strict=True):
+        assert (a == b).all()
     other = split_rows(ds, 0.2, 0.25, seed=5)
     assert (other.holdout != split.holdout).any()
 
