@@ -4,6 +4,7 @@ Tsoumakas and Vlahavas 2011)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -28,15 +29,15 @@ def dealt(
     part = np.full(len(sizes), -1, np.int64)
     left = is_rare.sum(axis=0)
 
+    def need(place: int, label: int | None) -> tuple:
+        """Return what a part lacks: of a label, then of rows."""
+        if label is None:
+            return 0, lacking_rows[place]
+        return lacking[place][label], lacking_rows[place]
+
     def deal(units: np.ndarray, label: int | None) -> None:
         for unit in units.tolist():
-            best = max(
-                range(len(lacking)),
-                key=lambda place: (
-                    0 if label is None else lacking[place][label],
-                    lacking_rows[place],
-                ),
-            )
+            best = max(range(len(lacking)), key=partial(need, label=label))
             part[unit] = best
             lacking_rows[best] -= sizes[unit]
             for label_of_unit in of_unit[unit]:

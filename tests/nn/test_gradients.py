@@ -34,7 +34,8 @@ PAIRS = [
     (loss, of)
     for loss in nn_aux.LOSSES
     for of in nn_aux.ACTIVATIONS
-    if OUTPUT_ACTIVATIONS.get(loss, of) == of != "steps"
+    if of != "steps"
+    if OUTPUT_ACTIVATIONS.get(loss, of) == of
 ]
 CASES = [
     "5,4:sigmoid",

@@ -34,7 +34,8 @@ def test_answers_have_the_shapes_of_mlp_classifier():
         assert ours.shape == theirs.shape == (120, 3)
     assert own.predict(X).dtype.kind == "i"
     is_right = (own.predict(X) == Y).all(axis=1)
-    assert own.score(X, Y) == is_right.mean() > 0.5
+    assert own.score(X, Y) == is_right.mean()
+    assert is_right.mean() > 0.5
     assert ((own.decision_function(X) >= 0) == own.predict(X)).all()
 
 
