@@ -474,6 +474,7 @@ def test_quick_intervals_are_of_the_first_metric_and_the_loss_by_the_first_resam
 
 
 def test_quick_intervals_stop_at_ten_thousand_rows_and_at_one_group():
+    assert QUICK_ROWS == 10_000
     for rows, has_intervals in ((QUICK_ROWS, True), (QUICK_ROWS + 1, False)):
         assert (
             "intervals" in figures_of(*quick_data("regression", rows), intervals=QUICK)

@@ -31,6 +31,8 @@ from nn.train.search import (
     PICKS,
     VALIDATION_SHARE,
     SuccessiveHalving,
+    choose,
+    choose_crossed,
     greedy_selection,
     survivors,
 )
@@ -235,6 +237,51 @@ def test_a_network_may_be_chosen_repeatedly_by_means_that_are_the_prediction():
         mean.dtype == np.float32 and np.array_equal(mean, own)
         for mean, own in zip(seen, expected, strict=True)
     )
+
+
+def guesses(rows: int = 60, seed: int = 0) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Truth, and scores of networks each of which is good on a part of the rows."""
+    rng = np.random.default_rng(seed)
+    truth = (rng.random(rows) < 0.4).astype(int)
+    parts = np.arange(rows) % 3
+    scores = [
+        np.clip(
+            truth * 0.4 + 0.3 + rng.normal(0, np.where(parts == part, 0.05, 0.3)),
+            0.02,
+            0.98,
+        )[:, None]
+        for part in range(3)
+    ]
+    return truth, scores
+
+
+@pytest.mark.parametrize("name", ["loss", "accuracy", "roc_auc"])
+def test_a_row_of_weight_2_chooses_as_the_row_twice(name):
+    truth, scores = guesses()
+    weights = np.where(np.arange(60) % 3 == 1, 9, 1)
+    twice = np.repeat(np.arange(60), weights)
+    monitor = Monitor(name)
+    found = choose("binary", monitor, truth, scores, weights)
+    repeated = [each[twice] for each in scores]
+    assert found == choose("binary", monitor, truth[twice], repeated)
+    assert found != choose("binary", monitor, truth, scores)
+    if name == "loss":
+        of_row = np.arange(60) // 3 % 4
+        crossed = choose_crossed("binary", truth, scores, of_row, weights)
+        assert crossed == choose_crossed(
+            "binary", truth[twice], repeated, of_row[twice]
+        )
+        assert crossed != choose_crossed("binary", truth, scores, of_row)
+
+
+def test_a_choice_by_decisions_is_by_the_threshold():
+    truth = np.array([0, 0, 0, 1, 1, 1])
+    apart_at_a_half = np.array([0.4, 0.4, 0.4, 0.6, 0.6, 0.6])[:, None]
+    apart_at_a_fifth = np.array([0.1, 0.1, 0.1, 0.3, 0.3, 0.3])[:, None]
+    scores = [apart_at_a_half, apart_at_a_fifth]
+    for threshold, best in ((0.5, 0), (0.2, 1)):
+        counts = choose("binary", Monitor("f1"), truth, scores, threshold=threshold)
+        assert np.argmax(counts) == best
 
 
 def test_an_estimator_tunes_too():
