@@ -30,12 +30,20 @@ DRAW = (3, 1)  # seed and step, which decide what dropout sets to 0
 # no value may come this close to where WITH_A_CORNER or the choice of a maximum turns
 CORNER = 1e-3
 
+
+def goes_before(loss, activation):
+    """Return whether an activation may be the last one before a loss; steps have tests
+    of their own."""
+    return (
+        activation != "steps" and OUTPUT_ACTIVATIONS.get(loss, activation) == activation
+    )
+
+
 PAIRS = [
     (loss, of)
     for loss in nn_aux.LOSSES
     for of in nn_aux.ACTIVATIONS
-    if of != "steps"
-    if OUTPUT_ACTIVATIONS.get(loss, of) == of
+    if goes_before(loss, of)
 ]
 CASES = [
     "5,4:sigmoid",
