@@ -190,8 +190,6 @@ def sureness_text(net: Network) -> str:
     what = "intervals" if net.task == "regression" else "sets of classes"
     if quantiles_of(net.loss):
         return f"no {what} of predictions beside the quantiles"
-    if net.task == "multilabel":
-        return f"no {what} of several targets"
     if net.conformal is None:
         return f"no {what} of predictions: no 30 rows judged it, or they were not kept"
     return f"{what} of predictions up to level {net.conformal.levels[-1]:.4g}"

@@ -54,11 +54,12 @@ def prediction_table(
 
 def _sure_names(net, level: float | None) -> list[str]:
     """Return the names of the columns that a level adds: low and high of each target,
-    or the set of classes."""
+    or the set of classes, of several targets one of each."""
     if level is None:
         return []
     if TASKS[net.task].of_classes:
-        return ["set"]
+        targets = output_names(net) if TASKS[net.task].by_output else [""]
+        return [f"set {target}".strip() for target in targets]
     targets = output_names(net)
     if len(targets) == 1:
         targets = [""]
@@ -71,8 +72,15 @@ def _sure_columns(net, scores, level: float | None, exposures) -> list:
     if level is None:
         return []
     if TASKS[net.task].of_classes:
-        sets = net.conformal.named(scores, level, class_names(net))
-        return [[SET_SEPARATOR.join(names) for names in sets]]
+        if TASKS[net.task].by_output:
+            sets = net.conformal.named(scores, level, label_names(net))
+        else:
+            sets = [
+                [one] for one in net.conformal.named(scores, level, class_names(net))
+            ]
+        return [
+            [*map(SET_SEPARATOR.join, column)] for column in zip(*sets, strict=True)
+        ]
     ends = [times(end, exposures) for end in net.conformal.interval(scores, level)]
     columns = np.stack(ends, axis=2).reshape(len(scores), -1).T
     with np.errstate(over="ignore"):

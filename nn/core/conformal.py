@@ -87,14 +87,14 @@ def place_of(levels: Sequence[float], level: float) -> int:
 
 
 def known_at(
-    sureness: Intervals | ClassSets | None, level: float
-) -> Intervals | ClassSets:
+    sureness: Intervals | ClassSets | LabelSets | None, level: float
+) -> Intervals | ClassSets | LabelSets:
     """Return what a model knows. Raises UsageError where that is nothing, and for a
     level that it does not have."""
     if sureness is None:
         raise UsageError(
             "--level: the model does not know how sure it is: fewer than 30 rows judged it (--folds or --validation"
-            " give such rows), it has several yes/no targets or quantiles, or it was trained before models kept it"
+            " give such rows), it has several quantiles, or it was trained before models kept it"
         )
     place_of(sureness.levels, level)
     return sureness
@@ -314,16 +314,17 @@ class ClassSets(NamedTuple):
         """Return it as JSON."""
         return self._asdict()
 
-    def least_at(self, place: int) -> np.ndarray:
-        """Return the score from which each class is in the set, at the level of a
-        place."""
+    def least_at(self, level: float) -> np.ndarray:
+        """Return the score from which each class is in the set. Raises UsageError for
+        too high a level."""
+        place = place_of(self.levels, level)
         return np.array([self.least[part][place] for part in self.of_class])
 
     def sets(self, scores: np.ndarray, level: float) -> np.ndarray:
         """Return which classes are in the set of each row (rows, classes), the
         likeliest always. Raises UsageError for too high a level."""
         scores = by_class(scores)
-        are_members = scores >= self.least_at(place_of(self.levels, level))
+        are_members = scores >= self.least_at(level)
         are_members[np.arange(len(scores)), scores.argmax(axis=1)] = True
         return are_members
 
@@ -340,6 +341,93 @@ class ClassSets(NamedTuple):
         sets = self.sets(scores, level)
         truth = np.asarray(truth, np.int64)
         return sets[np.arange(len(truth)), truth][:, None], sets.sum(1)[:, None]
+
+
+class LabelSets(NamedTuple):
+    """The sets of classes of several targets of two classes: labels, those of each.
+    Their truth is (rows, targets), of which some may be missing, as are the scores of
+    their second classes."""
+
+    labels: list[ClassSets]
+
+    @classmethod
+    def of(
+        cls,
+        truth: np.ndarray,
+        scores: np.ndarray,
+        weights: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ) -> LabelSets | None:
+        """Return those that the rows of each target tell, None where they are too few
+        for one of them."""
+        truth = np.asarray(truth, np.float64)
+        labels = [
+            ClassSets.of(
+                y[known],
+                p[known, None],
+                at_rows(weights, known),
+                at_rows(groups, known),
+            )
+            for known, y, p in zip(~np.isnan(truth.T), truth.T, scores.T, strict=True)
+        ]
+        return None if None in labels else cls(labels)
+
+    @classmethod
+    def from_dict(cls, values: dict) -> LabelSets:
+        """Return what to_dict has written."""
+        return cls([ClassSets.from_dict(one) for one in values["labels"]])
+
+    def to_dict(self) -> dict:
+        """Return it as JSON."""
+        return {"labels": [one.to_dict() for one in self.labels]}
+
+    @property
+    def levels(self) -> list[float]:
+        """Return the levels of the target that ends lowest: all targets have these."""
+        return min((one.levels for one in self.labels), key=lambda levels: levels[-1])
+
+    def _columns(self, scores: np.ndarray) -> list[tuple[ClassSets, np.ndarray]]:
+        """Return the sets of each target, and its scores (rows, 1)."""
+        return [*zip(self.labels, scores.T[:, :, None], strict=True)]
+
+    def least_at(self, level: float) -> np.ndarray:
+        """Return the score from which a class is in the set, (targets, 2)."""
+        return np.array([one.least_at(level) for one in self.labels])
+
+    def sets(self, scores: np.ndarray, level: float) -> np.ndarray:
+        """Return which classes are in the sets of each row (rows, targets, 2)."""
+        sets = [one.sets(column, level) for one, column in self._columns(scores)]
+        return np.stack(sets, axis=1)
+
+    def named(self, scores: np.ndarray, level: float, names: Sequence) -> list[list]:
+        """Return the sets of each row, one of each target, by the names of its two
+        classes."""
+        named = [
+            one.named(column, level, pair)
+            for (one, column), pair in zip(self._columns(scores), names, strict=True)
+        ]
+        return [list(row) for row in zip(*named, strict=True)]
+
+    def held_and_widths(self, truth: np.ndarray, scores: np.ndarray, level: float):
+        """Return (1 where the true class is in the set, nan where it is missing; how
+        many classes are), both (rows, targets)."""
+        are_missing = np.isnan(truth)
+        known = np.where(are_missing, 0, truth)
+        both = [
+            one.held_and_widths(y, column, level)
+            for (one, column), y in zip(self._columns(scores), known.T, strict=True)
+        ]
+        held, widths = (np.hstack(part) for part in zip(*both, strict=True))
+        return np.where(are_missing, np.nan, held), widths
+
+
+# what a task's predictions have
+KIND_OF_TASK = {
+    "binary": ClassSets,
+    "multiclass": ClassSets,
+    "multilabel": LabelSets,
+    "regression": Intervals,
+}
 
 
 def by_class(scores: np.ndarray) -> np.ndarray:

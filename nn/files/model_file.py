@@ -400,6 +400,7 @@ _IS_CLASS_SETS = object_of(
     },
     closed=True,
 )
+_IS_LABEL_SETS = object_of({"labels": list_of(_IS_CLASS_SETS)}, closed=True)
 
 
 def _are_ascending(values: list) -> bool:
@@ -407,7 +408,11 @@ def _are_ascending(values: list) -> bool:
 
 
 def _is_conformal(value) -> bool:
-    """Return True for what Intervals or ClassSets of core.conformal write."""
+    """Return True for what one of KIND_OF_TASK of core.conformal writes."""
+    if _IS_LABEL_SETS(value):
+        return all(
+            _is_conformal(one) and len(one["of_class"]) == 2 for one in value["labels"]
+        )
     is_intervals = _IS_INTERVALS(value)
     if not is_intervals and not _IS_CLASS_SETS(value):
         return False
@@ -538,6 +543,7 @@ def _check_agreement(path, metadata: dict) -> None:
         # several quantiles are of one
         are_steps = layers[-1].output_function == "steps"
         target_counts = (1 if are_steps else outputs,)
+        sure_of = ("labels", outputs)
     if metadata["task"] == "regression":
         sure_of = ("targets", outputs)
     conformal = metadata.get("conformal")

@@ -38,7 +38,7 @@ class Facts:
     # the fold and the scores of each row of a cross-validation
     crossed: Crossed | None = None
     # how sure predictions are, None where no rows told it:
-    # Intervals or ClassSets of core/conformal.py, which few commands need
+    # one of KIND_OF_TASK of core/conformal.py, which few commands need
     conformal: Any = None
     holdout: float = 0.0
     dataset: dict | None = None  # path, sha256

@@ -220,10 +220,9 @@ def _facts_of(
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])
     if "conformal" in meta:
-        from ..core.conformal import ClassSets, Intervals
+        from ..core.conformal import KIND_OF_TASK
 
-        kind = Intervals if meta["task"] == "regression" else ClassSets
-        facts["conformal"] = kind.from_dict(meta["conformal"])
+        facts["conformal"] = KIND_OF_TASK[meta["task"]].from_dict(meta["conformal"])
     return Facts(**facts | {"encoding": encoding, "crossed": crossed})
 
 

@@ -12,6 +12,7 @@ from ..core.metrics import decide, placements, without_zeros
 from ..core.weighted import at_rows
 from ..data.pictures import BYTE
 from ..nn import Network
+from ..nn_aux import TASKS
 from ..settings.values import parse_rule
 from ..terminal import figures
 from ..terminal.figures import count_text, rate_text
@@ -466,8 +467,13 @@ def sureness(net: Network, coverage: Held, scores, weights) -> list[Block]:
         titles = [f"intervals of {name}" for name in names]
         headers = ["predicted", "rows", "held", "mean width"]
     else:
-        predicted = by_class(scores).max(axis=1, keepdims=True)
+        columns = [scores]
         titles = ["sets of classes"]
+        if TASKS[net.task].by_output:
+            columns = np.hsplit(scores, net.outputs)
+            titles = [f"sets of classes of {name}" for name in _names_of_targets(net)]
+        likeliest = [by_class(column).max(axis=1) for column in columns]
+        predicted = np.stack(likeliest, axis=1)
         headers = ["score of the likeliest class", "rows", "held", "mean size"]
     arrays = (weights, predicted, coverage.are_held, coverage.widths)
     return [

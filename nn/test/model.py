@@ -117,13 +117,17 @@ class Model:
         return low, high
 
     def predict_set(self, rows, level: float) -> list[list]:
-        """Return the set of classes of each row, as predict returns classes: at the
-        level 0.9 nine of ten new rows have their class in theirs. Raises UsageError as
+        """Return the set of classes of each row, of several targets a list of a set of
+        each, as predict returns classes: at the level 0.9 nine of ten new rows have
+        their class in theirs. Raises UsageError as
         predict_interval does, and for a regression."""
         self._check_sure("predict_set", level, False)
         net = self.network
         names: Sequence = range(max(2, net.outputs))
-        if net.classes is not None:
+        if net.task == "multilabel":
+            names = [labels_of(pair, net.label_type) for pair in net.labels or []]
+            names = names or [range(2)] * net.outputs
+        elif net.classes is not None:
             names = labels_of(net.classes, net.label_type)
         return net.conformal.named(net.predict(rows), level, names)
 

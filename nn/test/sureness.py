@@ -8,10 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.conformal import USUAL_LEVEL, ClassSets, Intervals, known_at
+from ..core.conformal import (
+    KIND_OF_TASK,
+    USUAL_LEVEL,
+    ClassSets,
+    Intervals,
+    LabelSets,
+    known_at,
+)
 from ..core.weighted import at_rows
 from ..nn import Network
-from ..nn_aux import ACTIVATIONS, quantiles_of
+from ..nn_aux import ACTIVATIONS, TASKS, quantiles_of
 
 
 def conformal_of(
@@ -21,16 +28,16 @@ def conformal_of(
     weights=None,
     groups=None,
     bounds=None,
-) -> Intervals | ClassSets | None:
+) -> Intervals | ClassSets | LabelSets | None:
     """Return how sure predictions of a network are, by rows that it does not know; None
     where they are too few to tell. bounds: of intervals, as bounds_of returns them."""
     # several quantiles are intervals themselves
-    if net.task == "multilabel" or quantiles_of(net.loss):
+    if quantiles_of(net.loss):
         return None
     if net.task == "regression":
         truth = truth.reshape(scores.shape)
         return Intervals.of(truth, scores, bounds, weights, groups)
-    return ClassSets.of(truth, scores, weights, groups)
+    return KIND_OF_TASK[net.task].of(truth, scores, weights, groups)
 
 
 def bounds_of(net: Network) -> list[list[float | None]]:
@@ -56,8 +63,8 @@ def bounds_of(net: Network) -> list[list[float | None]]:
 
 class Held(NamedTuple):
     """Rows that intervals or sets of a level hold: whether the truth of each, nan where
-    it is missing, (rows, targets), of classes (rows, 1); their widths or sizes, of the
-    same shape."""
+    it is missing, (rows, targets), of one target of classes (rows, 1); their widths or
+    sizes, of the same shape."""
 
     level: float
     are_held: np.ndarray
@@ -128,7 +135,7 @@ def held_by_others(
         return None
     known_at(net.conformal, level)
     parts = [*rows, groups]
-    width = net.outputs if net.task == "regression" else 1
+    width = net.outputs if TASKS[net.task].by_output else 1
     both = np.empty((2, len(of_row), width))
     for fold in np.unique(of_row):
         of_fold = of_row == fold

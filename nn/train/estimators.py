@@ -500,7 +500,8 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     def predict_set(self, X, level: float) -> np.ndarray:
         """Return which classes are in the set of each row (rows, classes), in the order
-        of classes_; see nn.Model.predict_set."""
+        of classes_, of several labels without and with each (rows, labels, 2); see
+        nn.Model.predict_set."""
         return self._known_at(level).sets(self._outputs(X), level)
 
     def predict_log_proba(self, X) -> np.ndarray:

@@ -252,6 +252,11 @@ CASES = {
         {"layers": "5,8,2"},
         {"schedule": "cosine"},
     ),
+    "several yes/no targets": (
+        lambda: dense_data("multilabel"),
+        {"layers": "5,8,2"},
+        {"validation": 0.2},
+    ),
     "conv": (image_data, {"layers": CONV[1]}, {}),
 }
 

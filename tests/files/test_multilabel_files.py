@@ -2,8 +2,10 @@
 
 import csv
 import io
+import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.c_models import Library
 from support.command_line import ONE, run, succeed
@@ -120,11 +122,141 @@ def test_one_threshold_is_that_of_all_targets_and_stays_where_a_model_goes_on(tr
     assert nn.Model.load("g.bin").network.threshold == 0.3
 
 
-def test_a_level_is_refused_since_several_targets_have_no_sets(trained):
+def gaps(rows: int = 160, seed: int = 0):
+    """A frame of two inputs and two targets, noisy and with gaps, the second of words;
+    the truth as 0, 1 and nan."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 2)).round(3)
+    y = (x + rng.normal(size=(rows, 2)) > 0).astype(float)
+    y[rng.random(rows) < 0.2, 0] = np.nan
+    # a row without any target would leave
+    y[(rng.random(rows) < 0.2) & (y[:, 0] >= 0), 1] = np.nan
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "p": y[:, 0]}).astype(
+        {"p": "Int64"}
+    )
+    frame["q"] = pd.Series(["no", "yes", None])[
+        np.where(y[:, 1] >= 0, y[:, 1], 2)
+    ].array
+    return frame, y
+
+
+@pytest.fixture
+def sure(folder):
+    """A model of gaps whose rows four folds judged, in s.bin, and new rows in n.csv."""
+    gaps()[0].to_csv("g.csv", index=False)
+    gaps(90, 1)[0].to_csv("n.csv", index=False)
+    given = "--dataset", "g.csv", "--target", "p,q", "--epochs", 8, "-q"
+    succeed(*ONE, *given, "--folds", 4, "--holdout", 0, "--model", "s.bin")
+    return nn.Model.load("s.bin")
+
+
+def least_score(truth, scores, level: float) -> float:
+    """Return the score that true classes have in a share of the rows: the (level (n +
+    1))-th largest of them."""
+    own = sorted(
+        (s if y == 1 else 1 - s for y, s in zip(truth, scores, strict=True) if y == y),
+        reverse=True,
+    )
+    return own[math.ceil(level * (len(own) + 1)) - 1]
+
+
+def test_a_level_gives_a_set_of_each_target(sure):
+    net = sure.network
+    truth = gaps()[1]
+    crossed = net.crossed.scores.astype(np.float64)
+    scores = net.predict(nn.load_for(net, "n.csv").x).astype(np.float64)
+    of_class = [sets.of_class for sets in net.conformal.labels]
+    assert of_class == [[0, 0], [0, 0]], "few rows of a class"
+    succeed("predict", "s.bin", "n.csv", "--level", 0.8, "-o", "p.csv")
+    table = pd.read_csv("p.csv", dtype=str)
+    sets = sure.predict_set("n.csv", 0.8)
+    for k, (name, words) in enumerate({"p": "01", "q": ["no", "yes"]}.items()):
+        least = least_score(truth[:, k], crossed[:, k], 0.8)
+        for row, score in enumerate(scores[:, k]):
+            both = [1 - score, score]
+            expected = [
+                word
+                for word, one in zip(words, both, strict=True)
+                if one >= least or one == max(both)
+            ]
+            assert table[f"set {name}"][row] == "|".join(expected)
+            assert [*map(str, sets[row][k])] == expected
+    assert {len(of_row[1]) for of_row in sets} == {1, 2}
+
+
+def test_a_test_tells_how_many_rows_the_sets_of_each_target_hold(sure, folder):
+    told = succeed("test", "s.bin", "n.csv", "--level", 0.8, "--json").json
+    truth = gaps(90, 1)[1]
+    sets = sure.predict_set("n.csv", 0.8)
+    held = [[], []]
+    for row, of_row in enumerate(sets):
+        for k, words in enumerate(("01", ["no", "yes"])):
+            if truth[row, k] == truth[row, k]:
+                held[k].append(words[int(truth[row, k])] in of_row[k])
+    shares = [np.mean(of_target) for of_target in held]
+    assert [one["coverage"] for one in told["per_target"]] == pytest.approx(shares)
+    assert told["coverage"] == pytest.approx(np.mean(held[0] + held[1]))
+    widths = np.array([[len(one) for one in of_row] for of_row in sets])
+    assert told["width"] == pytest.approx(widths.mean())
+    known = succeed("test", "s.bin", "g.csv", "--json").json
+    assert known["coverage"] == pytest.approx(0.9, abs=0.05), "of folds by the others"
+    assert "sets of classes of predictions up to level" in succeed("info", "s.bin").out
+    succeed("test", "s.bin", "n.csv", "--level", 0.8, "--report", "page.html")
+    page = (folder / "page.html").read_text()
+    assert "sets of classes of q of level 0.8" in page
+    assert ">nan" not in page
+
+
+def test_an_onnx_file_has_the_sets_of_each_target_and_a_c_file_none(sure, folder):
+    rows = gaps(90, 1)[0][["a", "b"]].to_numpy()
+    sure.export("s.onnx", level=0.8)
+    found = outputs("s.onnx", {"features": rows})["set"]
+    net = sure.network
+    assert found.shape == (90, 2, 2)
+    assert (found == net.conformal.sets(net.predict(rows), 0.8)).all()
+    library = Library.of(net, folder)
+    assert library.predict(rows) == pytest.approx(net.predict(rows), abs=1e-6)
+
+
+def test_an_estimator_has_the_sets_of_several_labels():
+    x, y = gaps()[0][["a", "b"]].to_numpy(), np.nan_to_num(gaps()[1]).astype(int)
+    network = nn.NetworkClassifier("auto,2", epochs=3, validation=0.4).fit(x, y)
+    sets = network.predict_set(x, 0.8)
+    assert sets.shape == (160, 2, 2)
+    likeliest = network.predict_proba(x) > 0.5
+    assert np.take_along_axis(sets, likeliest[..., None].astype(int), axis=2).all()
+
+
+def test_sets_that_cannot_be_are_refused(sure):
+    tensors, metadata = model_file.load("s.bin")
+    first, second = metadata["conformal"]["labels"]
+    for labels in (
+        [],
+        [first],
+        [first, None],
+        [first, {**second, "of_class": [0]}],
+        [first, {**second, "of_class": [0, 0, 0]}],
+        [first, {**second, "of_class": [0, 1]}],
+        [first, {**second, "levels": []}],
+        [first, {"labels": [second]}],
+        {"p": first},
+    ):
+        changed = {**metadata, "conformal": {"labels": labels}}
+        model_file._MODEL_FILE.save("h.bin", tensors, changed)
+        with pytest.raises(
+            DataError, match=r"^h\.bin: damaged model file: `conformal`"
+        ):
+            nn.Model.load("h.bin")
+    changed = {**metadata, "conformal": first}
+    model_file._MODEL_FILE.save("h.bin", tensors, changed)
+    with pytest.raises(DataError, match="`conformal` is of no multilabel task"):
+        nn.Model.load("h.bin")
+
+
+def test_a_model_that_few_rows_judged_has_no_sets(trained):
     result = run("predict", "m.bin", "t.csv", "--level", 0.9)
     assert result.code == 2
-    assert "it has several yes/no targets or quantiles" in result.err
-    assert "no sets of classes of several targets" in succeed("info", "m.bin").out
+    assert "--level: the model does not know how sure it is" in result.err
 
 
 def test_a_y_of_other_numbers_is_no_multilabel():

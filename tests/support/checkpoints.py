@@ -55,4 +55,8 @@ def dense_data(task="binary", rows=150, inputs=5):
     x = rng.normal(size=(rows, inputs))
     if task == "regression":
         return Dataset(x, x[:, :2] @ np.array([[1.0, 2.0], [3.0, -1.0]]), task)
+    if task == "multilabel":
+        labels = (x[:, :2] > x[:, 1:3]).astype(np.float64)
+        labels[::7, 0] = np.nan
+        return Dataset(x, labels, task)
     return Dataset(x, (x[:, 0] > x[:, 1]).astype(np.int32), task, classes=["0", "1"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.conformal import ClassSets, Intervals
+from ...core.conformal import ClassSets, Intervals, LabelSets
 from ...data.calendar import DATE_PARTS
 from ...layers import Layer
 from ...nn_aux import ACTIVATIONS, TASKS
@@ -320,7 +320,8 @@ class _File:
 def add_sureness(constants: Constants, net) -> None:
     """Add an array of how sure each value is, or that a row is of each class."""
     sureness = net.conformal
-    if sureness is None:
+    # nn_set is of one target
+    if sureness is None or isinstance(sureness, LabelSets):
         rows = [_sureness()]
     elif isinstance(sureness, Intervals):
         level = constants.array("levels", sureness.levels, "double")

@@ -104,7 +104,8 @@ def onnx_model(net, level: float | None = None):
     the exposure, by which outputs are multiplied.
     Outputs: `label` and `probabilities` (rows, classes), both (rows, targets) of
     several targets of two classes, or `values` (rows, targets).
-    With a level `set` (rows, classes) too, or `low` and `high` (rows, targets).
+    With a level `set` (rows, classes), of several targets (rows, targets, 2), or `low`
+    and `high` (rows, targets), too.
     """
     from ... import __version__
 

@@ -20,7 +20,7 @@ def sureness_of(graph: Graph, net, out: str, level: float) -> list[tuple]:
             (name, end, np.float64, (net.outputs,))
             for name, end in zip(names, ends, strict=True)
         ]
-    classes = (len(net.conformal.of_class),)
+    classes = net.conformal.least_at(level).shape
     return [("set", class_set(graph, net, out, level), bool, classes)]
 
 
@@ -66,15 +66,16 @@ def _scale(graph: Graph, target: TargetResiduals, values: str) -> str:
 
 
 def class_set(graph: Graph, net, scores: str, level: float) -> str:
-    """Return which classes are in the set of each row (rows, classes), of scores (rows,
-    outputs)."""
-    sureness = net.conformal
-    least = sureness.least_at(place_of(sureness.levels, level))
+    """Return which classes are in the set of each row (rows, classes), of several
+    targets (rows, targets, 2), of scores (rows, outputs)."""
+    least = net.conformal.least_at(level)
     scores = graph.cast(scores, np.float64)
-    if net.outputs == 1:
+    if least.ndim == 2:
+        scores = graph.add("Unsqueeze", scores, graph.constant([2], np.int64))
+    if net.outputs == 1 or least.ndim == 2:
         rest = graph.add("Sub", graph.constant([[1.0]], np.float64), scores)
         scores = graph.joined([rest, scores])
     is_likely = graph.add("GreaterOrEqual", scores, graph.constant([least], np.float64))
-    likeliest = graph.add("ArgMax", scores, axis=1)
-    numbers = graph.constant([range(len(least))], np.int64)
+    likeliest = graph.add("ArgMax", scores, axis=least.ndim)
+    numbers = graph.constant([range(least.shape[-1])], np.int64)
     return graph.add("Or", is_likely, graph.add("Equal", likeliest, numbers))
