@@ -23,6 +23,7 @@ import numpy as np
 from ..settings.values import parse_rule, threshold_rules
 from ..utils import DataError, UsageError
 from .metrics import Ranks, checked_weights, total, without_zeros
+from .weighted import at_rows
 
 
 class CutOffs(NamedTuple):
@@ -153,15 +154,20 @@ MOST = 64.0
 TEMPERATURE_STEPS = 60
 
 
-def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
+def tempered(
+    scores: np.ndarray, temperature: float, are_apart: bool = False
+) -> np.ndarray:
     """Return probabilities of logits divided by the temperature, of the same shape and
     type.
 
-    scores (rows, 1) of class 1 of two, by a sigmoid, or (rows, classes), by a softmax;
-    1 leaves them as they are.
+    scores (rows, 1) of class 1 of two, by a sigmoid, or (rows, classes), by a softmax,
+    or where they are apart (rows, targets), by a sigmoid each; 1 leaves them as they
+    are.
     """
     if temperature == 1:
         return scores
+    if are_apart:
+        return tempered(scores.reshape(-1, 1), temperature).reshape(scores.shape)
     return _probabilities(logits_of(scores) / temperature).astype(scores.dtype)
 
 
@@ -190,10 +196,16 @@ def _probabilities(logits: np.ndarray) -> np.ndarray:
 def best_temperature(truth: np.ndarray, scores: np.ndarray, weights=None) -> float:
     """Return the temperature with the least log loss on these rows, from 1/64 to 64.
 
-    truth (rows,) class indices; scores as in `tempered`. The log loss is convex in
+    truth (rows,) class indices, of several targets (rows, targets) of 0, 1 and, where
+    one is missing, nan; scores as in `tempered`. The log loss is convex in
     1/temperature, so the sign of its slope says on which side the least lies: halving
     finds it, in float64, the same each time.
     """
+    if truth.ndim == 2:
+        known = ~np.isnan(truth)
+        rows = np.nonzero(known)[0]
+        truth, scores = truth[known], scores[known][:, None]
+        weights = at_rows(weights, rows)
     logits = logits_of(scores)
     # logarithms of 1/temperature
     low = np.log(1 / MOST)

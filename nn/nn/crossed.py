@@ -38,7 +38,7 @@ class Crossed:
     that are judged, with their intervals, where the scores are more than
     MOST_SCORE_BYTES: a file has them in the place of the scores. is_retrained: whether
     the model's networks were trained on all rows since, so that none of them predicts a
-    row without knowing it.
+    row without knowing it. are_apart: whether each output is of a target of its own.
     """
 
     fold: np.ndarray
@@ -47,6 +47,7 @@ class Crossed:
     thresholds: Sequence[float]
     figures: dict | None = None
     is_retrained: bool = False
+    are_apart: bool = False
 
     @classmethod
     def of(
@@ -95,5 +96,5 @@ class Crossed:
         scores = self.scores.copy()
         for fold, temperature in enumerate(self.temperatures):
             rows = of_row == fold
-            scores[rows] = tempered(scores[rows], temperature)
+            scores[rows] = tempered(scores[rows], temperature, self.are_apart)
         return scores

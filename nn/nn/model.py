@@ -12,6 +12,7 @@ from ..data.scaling import Scaling
 from ..files import model_file, text_model
 from ..files.export.text_file import save_text
 from ..files.suffixes import A_MODEL, TEXT_MODEL, check_named_format
+from ..nn_aux import TASKS
 from ..utils import DataError, UsageError
 from .crossed import Crossed
 from .facts import FACTS, USUAL_FACTS, Facts
@@ -173,6 +174,7 @@ def _crossed_of(tensors: dict[str, np.ndarray], meta: dict) -> Crossed | None:
         facts["thresholds"],
         facts.get("figures"),
         facts.get("retrained", False),
+        TASKS[meta["task"]].by_output,
     )
 
 

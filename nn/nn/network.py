@@ -638,7 +638,7 @@ class Network:
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Return class probabilities (rows, outputs) by the network's temperature."""
-        return tempered(scores, self.temperature)
+        return tempered(scores, self.temperature, TASKS[self.task].by_output)
 
     # ---- files
 

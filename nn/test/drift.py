@@ -305,7 +305,7 @@ def _predicted_by_folds(net: Network, x) -> np.ndarray:
     for number, temperature in enumerate(crossed.temperatures):
         scores_of_fold = [scores[number::folds] for scores in of_members[number::folds]]
         scores = mean_of(scores_of_fold, net.member_weights[number::folds])
-        outputs[number::folds] = tempered(scores, temperature)
+        outputs[number::folds] = tempered(scores, temperature, crossed.are_apart)
     return outputs
 
 

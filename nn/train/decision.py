@@ -46,8 +46,7 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
     if options.calibrate != DEFAULTS["calibrate"]:
         flag = f"--calibrate {options.calibrate}"
         output = TASKS[net.task].output
-        can_be = net.task in ("binary", "multiclass")
-        if not can_be or net.layers[-1].output_function != output:
+        if not TASKS[net.task].of_classes or net.layers[-1].output_function != output:
             task_and_output = (
                 f"{net.task}, with a {net.layers[-1].output_function} output layer"
             )
@@ -87,7 +86,7 @@ def decide_by(
         _check_finite(scores)
     if options.calibrate != DEFAULTS["calibrate"]:
         temperature = best_temperature(truth, scores, weights)
-        after = tempered(scores, temperature)
+        after = tempered(scores, temperature, TASKS[net.task].by_output)
         calibration: dict = {"temperature": temperature}
         for name in ("log_loss", "brier"):
             both = [metric(name, net.task, truth, s, weights) for s in (scores, after)]
@@ -144,7 +143,12 @@ def decide_crossed(
             threshold,
             weights,
         )
-    crossed = replace(crossed, temperatures=temperatures, thresholds=thresholds)
+    crossed = replace(
+        crossed,
+        temperatures=temperatures,
+        thresholds=thresholds,
+        are_apart=TASKS[net.task].by_output,
+    )
     calibrated = crossed.calibrated
     decision.facts["crossed"] = crossed
     decision.facts["conformal"] = conformal_of(

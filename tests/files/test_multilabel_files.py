@@ -93,7 +93,6 @@ def test_what_several_labels_do_not_have_is_refused_in_one_line(trained):
         nn.Network("2,2:sigmoid", "multilabel").export("m.m")
     for flags in (
         ["--threshold", "f1"],
-        ["--calibrate", "temperature", "--validation", "0.2"],
         ["--class_weight", "balanced"],
         ["--positive", "yes"],
     ):
@@ -251,6 +250,71 @@ def test_sets_that_cannot_be_are_refused(sure):
     model_file._MODEL_FILE.save("h.bin", tensors, changed)
     with pytest.raises(DataError, match="`conformal` is of no multilabel task"):
         nn.Model.load("h.bin")
+
+
+def mean_log_loss(truth, scores, temperature: float) -> float:
+    """Return the mean over what is known of -log of the true classes' probabilities,
+    each of a logit that is divided."""
+    losses = []
+    for of_row, scores_of_row in zip(truth, scores.astype(np.float64), strict=True):
+        for y, p in zip(of_row, scores_of_row, strict=True):
+            if y == y:
+                logit = math.log(p / (1 - p)) / temperature
+                losses.append(math.log1p(math.exp(-logit if y else logit)))
+    return sum(losses) / len(losses)
+
+
+@pytest.fixture
+def calibrated(sure, folder):
+    """The network of gaps with a temperature, in c.bin."""
+    given = "--dataset", "g.csv", "--target", "p,q", "--epochs", 60, "--holdout", 0
+    more = "--folds", 4, "--model", "c.bin", "--learning_rate", 0.05
+    more += "--layers", "auto,30,2", "--calibrate", "temperature"
+    told = succeed(*ONE, *given, *more, "--json").json["calibration"]
+    net = nn.Model.load("c.bin").network
+    assert net.temperature == pytest.approx(told["temperature"])
+    return net, told
+
+
+def test_a_temperature_of_several_targets_has_the_least_loss_of_all(calibrated):
+    net, told = calibrated
+    truth, scores = gaps()[1], net.crossed.scores
+    usual = mean_log_loss(truth, scores, 1)
+    least = mean_log_loss(truth, scores, net.temperature)
+    assert net.temperature > 1.2
+    assert least < usual
+    for near in (0.99, 1.01):
+        assert least < mean_log_loss(truth, scores, near * net.temperature)
+    assert told["log_loss"][1] < told["log_loss"][0]
+
+
+def test_each_fold_has_the_temperature_of_the_others(calibrated):
+    crossed = calibrated[0].crossed
+    assert len({*crossed.temperatures}) == 4
+    for row, scores in enumerate(crossed.scores.astype(np.float64)):
+        temperature = crossed.temperatures[crossed.of_row[row]]
+        for k, p in enumerate(scores):
+            expected = 1 / (1 + ((1 - p) / p) ** (1 / temperature))
+            assert crossed.calibrated[row, k] == pytest.approx(expected, abs=1e-6)
+
+
+def test_exports_and_explanations_of_several_targets_have_the_temperature(
+    calibrated, folder
+):
+    net = calibrated[0]
+    rows = gaps(90, 1)[0][["a", "b"]].to_numpy()
+    scores = net.predict(rows)
+    members = np.mean([member.predict(rows) for member in net.members], axis=0)
+    logits = np.log(members / (1 - members)) / net.temperature
+    assert scores == pytest.approx(1 / (1 + np.exp(-logits)), abs=1e-6)
+    nn.export(net, "c.onnx")
+    found = outputs("c.onnx", {"features": rows})["probabilities"]
+    assert found == pytest.approx(scores, abs=1e-6)
+    assert Library.of(net, folder).predict(rows) == pytest.approx(scores, abs=1e-6)
+    explained = nn.Model(net).explain(rows[:10])
+    logits = explained.base_values + explained.values.sum(axis=1)
+    assert 1 / (1 + np.exp(-logits)) == pytest.approx(scores[:10], abs=1e-5)
+    assert run("drift", "c.bin", "n.csv", "--json").code in (0, 3)
 
 
 def test_a_model_that_few_rows_judged_has_no_sets(trained):

@@ -565,10 +565,12 @@ static double inside(double p)
 static void calibrate(nn_output *p, double temperature)
 {
     double logits[NN_OUTPUTS], largest = -DBL_MAX, sum = 0;
-    if (NN_OUTPUTS == 1) {
-        const double logit = (log(inside(p[0])) - log1p(-inside(p[0]))) / temperature,
-                     small = exp(-fabs(logit));
-        p[0] = (nn_output)((logit >= 0 ? 1 : small) / (1 + small));
+    if (NN_OUTPUTS == 1 || NN_CLASSES == 0) {   /* each is of a target of its own */
+        for (int k = 0; k < NN_OUTPUTS; k++) {
+            const double logit = (log(inside(p[k])) - log1p(-inside(p[k]))) / temperature,
+                         small = exp(-fabs(logit));
+            p[k] = (nn_output)((logit >= 0 ? 1 : small) / (1 + small));
+        }
         return;
     }
     for (int k = 0; k < NN_OUTPUTS; k++) {

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...data.pictures import BYTE
 from ...layers import input_shape
+from ...nn_aux import TASKS
 from ...utils import UsageError, atomic_file
 from .columns import (
     class_names,
@@ -240,7 +241,7 @@ def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
     """Return the predictions of one network (rows, outputs), as Network.predict gives
     them."""
     out = outputs_of(graph, net.layers, net.parameters(), inputs.read_by(net))
-    out = _calibrated(graph, out, net.temperature, net.outputs)
+    out = _calibrated(graph, out, net.temperature, net)
     if units(net) is None:
         return out
     values = graph.cast(out, np.float64)
@@ -259,7 +260,7 @@ def _mean(graph: Graph, outs: list[str], net) -> str:
     for part in parts[1:]:
         total = graph.add("Add", total, part)
     total = graph.cast(total, net.value_dtype)
-    return _calibrated(graph, total, net.temperature, net.outputs)
+    return _calibrated(graph, total, net.temperature, net)
 
 
 def _batched_mean(graph: Graph, net, inputs: _Inputs) -> str:
@@ -282,7 +283,7 @@ def _batched_mean(graph: Graph, net, inputs: _Inputs) -> str:
     value = graph.joined(values, axis=0)
     ordered = [net.members[number] for number in order]
     temperatures = np.array([member.temperature for member in ordered])
-    value = _calibrated(graph, value, temperatures[:, None, None], net.outputs)
+    value = _calibrated(graph, value, temperatures[:, None, None], net)
     weights = np.array(shares(net))[order][:, None, None]
     # values may lie far from 0
     if net.task == "regression":
@@ -291,7 +292,7 @@ def _batched_mean(graph: Graph, net, inputs: _Inputs) -> str:
         mean = graph.cast(_sum(graph, value, weights, np.float64), net.value_dtype)
     else:
         mean = _sum(graph, value, weights, graph.dtype)
-    return _calibrated(graph, mean, net.temperature, net.outputs)
+    return _calibrated(graph, mean, net.temperature, net)
 
 
 def _sum(graph: Graph, value: str, weights: np.ndarray, dtype) -> str:
@@ -338,7 +339,7 @@ def _in_units(graph: Graph, members: list, value: str, shape: tuple) -> str:
     return value
 
 
-def _calibrated(graph: Graph, scores: str, temperature, outputs: int) -> str:
+def _calibrated(graph: Graph, scores: str, temperature, net) -> str:
     """Return class probabilities (..., outputs) by a temperature, or by one of each
     member (core.thresholds.tempered)."""
     if np.all(temperature == 1):
@@ -351,11 +352,12 @@ def _calibrated(graph: Graph, scores: str, temperature, outputs: int) -> str:
         np.float64,
     )
     logits = graph.add("Log", p)
-    if outputs == 1:
+    are_sigmoids = net.outputs == 1 or TASKS[net.task].by_output
+    if are_sigmoids:
         rest = graph.add("Log", graph.add("Sub", graph.constant(1, np.float64), p))
         logits = graph.add("Sub", logits, rest)
     divided = graph.add("Div", logits, graph.constant(temperature, np.float64))
-    if outputs == 1:
+    if are_sigmoids:
         tempered = graph.add("Sigmoid", divided)
     else:
         tempered = graph.add("Softmax", divided, axis=-1)
