@@ -76,6 +76,8 @@ def _task_of(net: Network) -> str:
     if net.task == "multilabel":
         pairs = listed([f"{pair[0]} or {pair[1]}" for pair in net.labels or ()], 8)
         task = f"{net.outputs} targets of two classes: {pairs}".removesuffix(": ")
+    if isinstance(net.threshold, list):
+        task += f"; from scores of {listed([*map(figure_text, net.threshold)], 8)}"
     if not net.classes:
         return task
     text = f"{task}: {listed(net.classes, 8)}"

@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from ..core.metrics import decide
+from ..core.metrics import decide, decide_each
 from ..data.given_rows import times
 from ..ds import Dataset
 from ..files.export.columns import (
@@ -207,8 +207,8 @@ def _columns(
     leading = [*facts, *ds.ids.values()]
     if net.task == "multilabel":
         truth = [] if ds.y is None else list(ds.y.T)
-        picked = [decide(of_target, threshold) for of_target in scores.T]
-        of_targets = zip(_named(net, picked), scores.T, strict=True)
+        picked = decide_each(scores, threshold)
+        of_targets = zip(_named(net, picked.T), scores.T, strict=True)
         return [*leading, *chain(*of_targets), *sureness, *_named(net, truth)]
     if net.task == "regression":
         truth = []

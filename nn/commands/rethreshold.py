@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..terminal.figures import threshold_text
 from ..utils import UsageError, log_line
 from .common import check_apart, load_network, print_json, unseen_rows
 
@@ -33,7 +34,9 @@ def rethreshold_command(flags) -> None:
         result = {"model": flags.model, "output": flags.output, "threshold": threshold}
         print_json({**result, **figures})
     elif not flags.quiet:
-        log_line(f"{flags.output}: {flags.model} with the threshold {threshold:.6g}")
+        log_line(
+            f"{flags.output}: {flags.model} with the threshold {threshold_text(threshold)}"
+        )
 
 
 def _check(flags, net) -> None:
@@ -43,7 +46,7 @@ def _check(flags, net) -> None:
     from ..test.out_of_fold import check_scores
 
     check_named_format(flags.output, (A_MODEL,), "new.bin", "--output")
-    if net.task != "binary":
+    if net.task not in ("binary", "multilabel"):
         raise UsageError(
             f"--threshold {flags.threshold}: is for two classes, the task is {net.task}; leave it out"
         )
@@ -53,11 +56,11 @@ def _check(flags, net) -> None:
         check_scores(net)
 
 
-def _found(flags, net) -> tuple[float, list[float], dict]:
+def _found(flags, net) -> tuple[float | list[float], list, dict]:
     """Return the threshold that the rule finds on rows that the model did not know,
     those by which its folds are judged, and what it does with these rows."""
     from ..core.crossed import thresholds_by_others
-    from ..core.thresholds import best_threshold
+    from ..core.thresholds import best_thresholds
     from ..test import figures_of, truth_and_scores, warn_of_trained
 
     ds, out_of_fold, _, trained = unseen_rows(flags, net, flags.model)
@@ -67,7 +70,7 @@ def _found(flags, net) -> tuple[float, list[float], dict]:
         rows, of_row, scores = out_of_fold
         ds = ds.of_rows(rows)
     truth, scores, weights = truth_and_scores(net, ds, scores)
-    threshold = best_threshold(flags.threshold, truth, scores[:, 0], weights)
+    threshold = best_thresholds(flags.threshold, truth, scores, weights)
     of_folds = [threshold]
     if out_of_fold is not None:
         of_folds = thresholds_by_others(
@@ -80,4 +83,8 @@ def _found(flags, net) -> tuple[float, list[float], dict]:
             weights,
         )
     figures = figures_of(net, ds, scores, threshold=threshold)
-    return threshold, of_folds, {name: figures[name] for name in TOLD_OF_THRESHOLD}
+    return (
+        threshold,
+        of_folds,
+        {name: figures[name] for name in TOLD_OF_THRESHOLD if name in figures},
+    )

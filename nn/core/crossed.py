@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..utils import DataError, UsageError
-from .thresholds import best_temperature, best_threshold, tempered
+from .thresholds import best_temperature, best_thresholds, tempered
 from .weighted import at_rows
 
 
@@ -38,11 +38,11 @@ def thresholds_by_others(
     scores: np.ndarray,
     of_row,
     temperatures: Sequence[float],
-    usual: float,
+    usual: float | list[float],
     weights=None,
-) -> list[float]:
-    """Return the threshold of each fold that a rule finds on the scores of the others,
-    by the fold's temperature.
+) -> list:
+    """Return the threshold of each fold, or those of several targets, that a rule finds
+    on the scores of the others, by the fold's temperature.
 
     usual: the threshold where the others' rows cannot tell one: none of them is of
     class 1, or no cut-off is precise enough.
@@ -50,10 +50,10 @@ def thresholds_by_others(
     thresholds = [usual] * len(temperatures)
     for fold in np.unique(of_row).tolist():
         others = of_row != fold
-        calibrated = tempered(scores[others], temperatures[fold])
+        calibrated = tempered(scores[others], temperatures[fold], truth.ndim == 2)
         try:
-            thresholds[fold] = best_threshold(
-                rule, truth[others], calibrated[:, 0], at_rows(weights, others)
+            thresholds[fold] = best_thresholds(
+                rule, truth[others], calibrated, at_rows(weights, others)
             )
         except (DataError, UsageError):
             continue

@@ -123,6 +123,12 @@ def decide(
     return scores.argmax(axis=1)
 
 
+def decide_each(scores: np.ndarray, thresholds) -> np.ndarray:
+    """Return the classes of several targets of two, int64 (rows, targets), of their
+    scores. thresholds: of all, of each target, of each row (rows, 1), or of both."""
+    return (scores.astype(np.float64) >= thresholds).astype(np.int64)
+
+
 def confusion_matrix(
     truth: np.ndarray, predicted: np.ndarray, classes: int, weights=None
 ) -> np.ndarray:
@@ -538,7 +544,8 @@ class Judged:
     truth and scores: binary (rows,) of 0 and 1, and (rows,) or (rows, 1); multiclass
     (rows,) class indices, and (rows, classes); multilabel and regression (rows,
     outputs) both.
-    threshold: of two classes (0.5), of all rows or of each (rows,). persistence: of a
+    threshold: of two classes (0.5), of all rows or of each (rows,); of several targets
+    as decide_each takes it. persistence: of a
     series, the forecast that nothing changes, (rows, outputs). folds: of two classes,
     the fold whose networks have scored each row (rows,), by which areas take its
     `placements`; None: the same networks have scored all rows. loss: that the networks
@@ -569,14 +576,13 @@ class Judged:
             self._are_known = ~np.isnan(truth)
             self._lacks_some = not self._are_known.all()
         if task == "multilabel":
+            cuts = np.broadcast_to(threshold, scores.shape)
             for target, known in enumerate(self._are_known.T):
-                own = truth[known, target], scores[known, target]
-                cuts = at_rows(threshold, known) if np.ndim(threshold) else threshold
-                part = Judged("binary", *own, cuts, folds=at_rows(folds, known))
+                own = [part[known, target] for part in (truth, scores, cuts)]
+                part = Judged("binary", *own, folds=at_rows(folds, known))
                 self.by_target.append(part)
             self.are_probabilities = all(a.are_probabilities for a in self.by_target)
-            picked = [decide(of_target, threshold) for of_target in scores.T]
-            self.predicted = np.stack(picked, axis=1)
+            self.predicted = decide_each(scores, threshold)
         elif task == "regression":
             scores = scores.astype(np.float64).reshape(len(truth), -1)
             self._errors = scores - truth

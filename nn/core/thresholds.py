@@ -119,6 +119,19 @@ def best_threshold(
     return cuts.threshold(int(_BEST[name](cuts, *numbers)))
 
 
+def best_thresholds(
+    spec: str, truth: np.ndarray, scores: np.ndarray, weights=None
+) -> float | list[float]:
+    """Return what best_threshold finds for scores (rows, 1); for several targets, truth
+    and scores (rows, targets), that of each by the rows that have it."""
+    if truth.ndim == 1:
+        return best_threshold(spec, truth, scores[:, 0], weights)
+    return [
+        best_threshold(spec, y[known], p[known], at_rows(weights, known))
+        for known, y, p in zip(~np.isnan(truth.T), truth.T, scores.T, strict=True)
+    ]
+
+
 def _precise_enough(cuts: CutOffs, least: float) -> int:
     enough = cuts.precision >= least
     enough[0] = False

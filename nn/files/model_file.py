@@ -272,6 +272,11 @@ def _is_threshold(value) -> bool:
     return True
 
 
+def _is_cut(value) -> bool:
+    """Return whether a value is a threshold, or those of several targets."""
+    return is_number(value) or (_ARE_NUMBERS(value) and len(value) > 1)
+
+
 _CONFIG = {  # settings that later uses of a model read; the others are only shown
     "target": or_none(is_choice),
     "table": object_of(_CHOICES, _CHOICES, closed=True),
@@ -310,7 +315,7 @@ _METADATA = {
     "columns": (or_none(_ARE_TEXTS), "a list of texts"),
     "targets": (or_none(_ARE_TEXTS), "a list of texts"),
     "classes": (or_none(_ARE_TEXTS), "a list of texts"),
-    "threshold": (is_number, "a number"),
+    "threshold": (_is_cut, "a number, or one for each of several targets"),
     "seed": (_CONFIG["split_seed"], "a whole number from 0 to 2^32-1"),
     "holdout": (_CONFIG["holdout"], "a number from 0 to below 1"),
     "dataset": (or_none(object_of(_DATASET, ["part"])), "path and sha256"),
@@ -343,7 +348,8 @@ _INTERVAL_ENDS = or_none(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
 _OF_TARGET = {**_ARE_RATES, "target": is_string, "coverage": is_number}
 _CROSSED_METRICS = {  # what `test` reports of all rows that folds judge
     **_ARE_RATES,
-    **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), is_number),
+    **dict.fromkeys(("rows", "tp", "fp", "fn", "tn"), is_number),
+    "threshold": _is_cut,
     **dict.fromkeys(("level", "coverage"), is_number),
     "width": or_none(is_number),
     "weighted": is_true,
@@ -378,7 +384,7 @@ def are_figures(value) -> bool:
 
 _CROSSED = {
     "temperatures": list_of(_MEMBER_FACTS["weight"]),
-    "thresholds": _ARE_NUMBERS,
+    "thresholds": list_of(_is_cut),
     "figures": are_figures,
     "retrained": is_true,
 }
@@ -550,6 +556,7 @@ def _check_agreement(path, metadata: dict) -> None:
     if conformal is not None and sure_of[0] not in conformal:
         raise _damaged(path, f"`conformal` is of no {metadata['task']} task")
     _check_labels(path, metadata)
+    _check_thresholds(path, metadata, outputs)
     counts = {
         "columns": (metadata["columns"], (inputs,)),
         "medians": (metadata.get("medians"), (inputs,)),
@@ -580,6 +587,20 @@ def _check_agreement(path, metadata: dict) -> None:
             )
     if not profiles.are_of(metadata.get("profiles") or [], _encoders_of(metadata)):
         raise _damaged(path, "`profiles` are those of columns of other kinds")
+
+
+def _check_thresholds(path, metadata: dict, outputs: int) -> None:
+    """Raise DataError for thresholds of targets that are not those of the task, and
+    for folds some of which have them."""
+    of_folds = metadata.get("crossed", {}).get("thresholds", [])
+    possible = {0, outputs} if metadata["task"] == "multilabel" else {0}
+    # 0 of a number, which is of all targets
+    counts = [
+        len(one) if isinstance(one, list) else 0
+        for one in (*of_folds, metadata["threshold"])
+    ]
+    if not {*counts} <= possible or len({*counts[:-1]}) > 1:
+        raise _damaged(path, f"`threshold` is of other targets than {outputs}")
 
 
 def _check_labels(path, metadata: dict) -> None:

@@ -44,7 +44,7 @@ class Crossed:
     fold: np.ndarray
     scores: np.ndarray | None
     temperatures: Sequence[float]
-    thresholds: Sequence[float]
+    thresholds: Sequence[float | list[float]]
     figures: dict | None = None
     is_retrained: bool = False
     are_apart: bool = False
@@ -84,8 +84,10 @@ class Crossed:
 
     @property
     def threshold_of_row(self) -> np.ndarray:
-        """Return the threshold of each row that is judged."""
-        return np.array(self.thresholds, np.float64)[self.of_row]
+        """Return the threshold of each row that is judged, (rows,); of several targets
+        (rows, 1) or (rows, targets)."""
+        of_row = np.array(self.thresholds, np.float64)[self.of_row]
+        return of_row.reshape(len(of_row), -1) if self.are_apart else of_row
 
     @property
     def calibrated(self) -> np.ndarray:

@@ -30,7 +30,7 @@ class Facts:
     label_type: str | None = None
     # of several targets the two classes of each, the positive one last
     labels: list[list[str]] | None = None
-    threshold: float = 0.5
+    threshold: float | list[float] = 0.5  # a list of each of several yes/no targets
     temperature: float = 1.0  # by which the logits of class probabilities are divided
     gap_words: list[str] = field(default_factory=lambda: sorted(FORMER_GAPS))
     number_type: str | None = None  # of columns; None: as the rows need it

@@ -77,7 +77,7 @@ class Network:
     columns: list[str] | None
     targets: list[str] | None
     classes: list[str] | None
-    threshold: float
+    threshold: float | list[float]
     history: dict
     config: dict
 

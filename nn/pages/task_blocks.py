@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..core.conformal import by_class
-from ..core.metrics import decide, placements, without_zeros
+from ..core.metrics import decide, decide_each, placements, without_zeros
 from ..core.weighted import at_rows
 from ..data.pictures import BYTE
 from ..nn import Network
@@ -523,7 +523,7 @@ def _true_and_predicted(net: Network, truth, scores: np.ndarray) -> list[str]:
     if net.task == "regression":
         return axis_texts([float(truth[0]), float(scores[0])])
     if net.task == "multilabel":
-        picked = decide(scores, net.threshold)
+        picked = decide_each(scores, net.threshold)
         return [_positive_of(net, truth), _positive_of(net, picked)]
     names = net.classes or [str(k) for k in range(max(2, net.outputs))]
     (predicted,) = decide(scores[None], net.threshold)

@@ -165,6 +165,12 @@ def sureness_text(result: dict, shown: Callable = number_text) -> str:
     return f"{what} of level {result['level']:g} {held}, their mean {size} is {width}"
 
 
+def threshold_text(threshold: float | list[float]) -> str:
+    """Return a threshold, or those of several targets, as a text."""
+    each = threshold if isinstance(threshold, list) else [threshold]
+    return ", ".join(f"{one:.6g}" for one in each)
+
+
 def target_lines(
     result: dict, shown: Callable = number_text
 ) -> tuple[list[str], list[list[str]]]:

@@ -10,7 +10,7 @@ from ..card import judging_rows, sureness_text, trained_text
 from ..layers import Layer
 from ..nn import Network
 from ..utils import counted, figure_text, listed, plural
-from .figures import setting_text
+from .figures import setting_text, threshold_text
 
 # settings in which members may differ and which no table of members shows
 NOT_SHOWN = ("seed", "split_seed", "candidates")
@@ -73,8 +73,8 @@ def facts_of(net: Network) -> dict[str, str]:
         "threshold": "",
         "temperature": "",
     }
-    if net.task == "binary":
-        facts["threshold"] = f"{net.threshold:g}"
+    if net.task in ("binary", "multilabel"):
+        facts["threshold"] = threshold_text(net.threshold)
     if net.temperature != 1:
         facts["temperature"] = f"{net.temperature:g}"
     parameters = sum(member.parameter_count for member in members)

@@ -39,6 +39,7 @@ from .figures import (
     short_text,
     sureness_text,
     target_lines,
+    threshold_text,
 )
 from .network_facts import candidates_of, facts_of, layers_of, members_of
 
@@ -109,7 +110,7 @@ def training_report(result: dict, verbose: bool = False, in_time: bool = False) 
             changes.append(f"{RATE_LABELS[name]} {change}")
         show(f"temperature {calibration['temperature']:.4g}: {', '.join(changes)}")
     if "threshold" in result:
-        show(f"threshold {result['threshold']:.6g}")
+        show(f"threshold {threshold_text(result['threshold'])}")
     if "folds" in result:
         _folds_report(result, in_time)
     if verbose:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..card import card_of
 from ..core.conformal import known_at
-from ..core.metrics import decide
+from ..core.metrics import decide, decide_each
 from ..data.column import labels_of
 from ..data.dataset import Dataset
 from ..data.given_rows import rows_and_exposures, rows_of, times
@@ -30,11 +30,12 @@ LINES = 12  # of columns that a repr names
 
 def _labels_of(net: Network, scores: np.ndarray) -> np.ndarray:
     """Return the class of each of several targets (rows, targets), of their scores."""
-    picked = [decide(of_target, net.threshold) for of_target in scores.T]
-    if net.labels is not None:
-        pairs = [labels_of(pair, net.label_type) for pair in net.labels]
-        picked = [pair[each] for pair, each in zip(pairs, picked, strict=True)]
-    return np.stack(picked, axis=1)
+    picked = decide_each(scores, net.threshold)
+    if net.labels is None:
+        return picked
+    pairs = [labels_of(pair, net.label_type) for pair in net.labels]
+    named = [pair[each] for pair, each in zip(pairs, picked.T, strict=True)]
+    return np.stack(named, axis=1)
 
 
 class Model:

@@ -288,7 +288,7 @@ def figures_by_fold(
     for fold in np.unique(folds):
         places = np.flatnonzero(folds == fold)
         cut = threshold
-        if threshold is None and net.task == "binary":
+        if threshold is None and net.task in ("binary", "multilabel"):
             cut = net.crossed.thresholds[fold]
         tested_rows = ds.of_rows(rows[places], False)
         figures.append(figures_of(net, tested_rows, scores[places], threshold=cut))

@@ -161,7 +161,7 @@ def figures_of(
             report["per_target"] = figures_by_target(*rows, net.loss)
     elif net.task == "multilabel":
         report = multilabel_report(truth, scores, ds.targets, cuts, weights, folds)
-        report["threshold"] = float(threshold)
+        report["threshold"] = np.asarray(threshold, np.float64).tolist()
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
@@ -486,10 +486,14 @@ def _remark_on_one_large_error(
 # ------------------------------------------------------------------------------- checks
 
 
-def check_threshold(net: Network, threshold: float | None) -> None:
-    """Raise UsageError for a score that cannot decide about class 1; None: the
-    network's own."""
+def check_threshold(net: Network, threshold: float | list[float] | None) -> None:
+    """Raise UsageError for a score that cannot decide about class 1, of several targets
+    about one; None: the network's own."""
     if threshold is None:
+        return
+    if isinstance(threshold, list) and len(threshold) == net.outputs > 1:
+        for one in threshold:
+            check_threshold(net, one)
         return
     check_is_number(threshold)
     if not math.isfinite(threshold):

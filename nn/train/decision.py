@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.crossed import temperatures_by_others, thresholds_by_others
 from ..core.metrics import metric
-from ..core.thresholds import best_temperature, best_threshold, tempered
+from ..core.thresholds import best_temperature, best_thresholds, tempered
 from ..core.weighted import at_rows
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
@@ -34,7 +34,7 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
     Remark what rows it will use."""
     if isinstance(options.threshold, str):
         flag = f"--threshold {options.threshold}"
-        if net.task != "binary":
+        if net.task not in ("binary", "multilabel"):
             raise UsageError(
                 f"{flag}: is for two classes, the task is {net.task}; leave it out"
             )
@@ -95,7 +95,7 @@ def decide_by(
         decision.figures["calibration"] = calibration
         scores = after
     if isinstance(options.threshold, str):
-        threshold = best_threshold(options.threshold, truth, scores[:, 0], weights)
+        threshold = best_thresholds(options.threshold, truth, scores, weights)
         decision.facts["threshold"] = threshold
         decision.figures["threshold"] = threshold
     if are_unknown:

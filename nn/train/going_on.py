@@ -164,9 +164,18 @@ def settings_going_on(net: Network, rows: int) -> dict:
         rate = BY_NAME["learning_rate"].check(kept["learning_rate"])
         kept["learning_rate"] = rate / _PARTS
     kept.pop("threshold", None)
-    if net.task in ("binary", "multilabel"):
+    # those of several targets are no setting: thresholds_going_on
+    if net.task in ("binary", "multilabel") and not isinstance(net.threshold, list):
         kept["threshold"] = net.threshold
     return kept
+
+
+def thresholds_going_on(net: Network, given: dict) -> dict:
+    """Return the fact `threshold` of a network of several targets that goes on, where
+    each has its own and none is given."""
+    if isinstance(net.threshold, list) and given.get("threshold") is None:
+        return {"threshold": net.threshold}
+    return {}
 
 
 def config_going_on(net: Network) -> dict:

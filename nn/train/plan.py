@@ -43,6 +43,7 @@ from .going_on import (
     config_going_on,
     knows_judging,
     settings_going_on,
+    thresholds_going_on,
 )
 from .options import Options, options_of
 from .rows import row_settings
@@ -253,6 +254,7 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
             ds, split, row_settings(member, options_of_member), member, means_apart
         )
         kept = {"temperature": member.temperature}
+        kept |= thresholds_going_on(member, given)
         if member is net:
             kept["ancestors"] = ancestors
         trials.append(
@@ -270,6 +272,7 @@ def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
         return Plan(net, ds, trials[0].options, split, trials)
     facts = trials[0].prepared.facts | options.facts_with(split)
     facts |= {"temperature": net.temperature, "ancestors": ancestors}
+    facts |= thresholds_going_on(net, given)
     epochs = max(trial.options.epochs for trial in trials)
     return Plan(
         net,

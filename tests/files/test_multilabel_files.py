@@ -92,7 +92,6 @@ def test_what_several_labels_do_not_have_is_refused_in_one_line(trained):
     with pytest.raises(UsageError, match="a .m file knows no several yes/no targets"):
         nn.Network("2,2:sigmoid", "multilabel").export("m.m")
     for flags in (
-        ["--threshold", "f1"],
         ["--class_weight", "balanced"],
         ["--positive", "yes"],
     ):
@@ -315,6 +314,120 @@ def test_exports_and_explanations_of_several_targets_have_the_temperature(
     logits = explained.base_values + explained.values.sum(axis=1)
     assert 1 / (1 + np.exp(-logits)) == pytest.approx(scores[:10], abs=1e-5)
     assert run("drift", "c.bin", "n.csv", "--json").code in (0, 3)
+
+
+def f1(truth, scores, threshold: float) -> float:
+    """Return F1 by counting the rows that have the target."""
+    known = [(y, s >= threshold) for y, s in zip(truth, scores, strict=True) if y == y]
+    hits = sum(y == 1 and taken for y, taken in known)
+    return 2 * hits / (sum(y == 1 for y, _ in known) + sum(t for _, t in known))
+
+
+@pytest.fixture
+def ruled(sure, folder):
+    """The model of gaps with a threshold of each target that f1 finds, in r.bin."""
+    given = "--dataset", "g.csv", "--target", "p,q", "--epochs", 8, "--holdout", 0
+    more = "--folds", 4, "--threshold", "f1", "--json", "--model", "r.bin"
+    told = succeed(*ONE, *given, *more).json["threshold"]
+    model = nn.Model.load("r.bin")
+    assert model.network.threshold == told
+    return model
+
+
+def test_a_rule_finds_the_threshold_of_each_target(ruled):
+    net = ruled.network
+    crossed = net.crossed
+    truth, scores = gaps()[1], crossed.scores.astype(np.float64)
+    assert len({*net.threshold}) == 2
+    for k, threshold in enumerate(net.threshold):
+        best = max(f1(truth[:, k], scores[:, k], cut) for cut in scores[:, k])
+        assert f1(truth[:, k], scores[:, k], threshold) == pytest.approx(best)
+        for fold, of_fold in enumerate(crossed.thresholds):
+            others = crossed.of_row != fold
+            columns = truth[others, k], scores[others, k]
+            best = max(f1(*columns, cut) for cut in columns[1])
+            assert f1(*columns, of_fold[k]) == pytest.approx(best)
+
+
+def test_predictions_tests_and_exports_have_the_threshold_of_each_target(ruled, folder):
+    net = ruled.network
+    rows = gaps(90, 1)[0][["a", "b"]].to_numpy()
+    truth = gaps(90, 1)[1]
+    scores = net.predict(rows).astype(np.float64)
+    words = [["0", "1"], ["no", "yes"]]
+    expected = [
+        [words[k][int(score >= net.threshold[k])] for k, score in enumerate(row)]
+        for row in scores
+    ]
+    assert ruled.predict(rows).astype(str).tolist() == expected
+    succeed("predict", "r.bin", "n.csv", "-o", "p.csv")
+    table = pd.read_csv("p.csv", dtype=str)
+    assert table[["predicted p", "predicted q"]].to_numpy().tolist() == expected
+    nn.export(net, "r.onnx")
+    found = outputs("r.onnx", {"features": rows})["label"]
+    assert found.tolist() == expected
+    told = succeed("test", "r.bin", "n.csv", "--json").json
+    assert told["threshold"] == net.threshold
+    for k, figures in enumerate(told["per_target"]):
+        of_target = truth[:, k], scores[:, k], net.threshold[k]
+        assert figures["f1"] == pytest.approx(f1(*of_target))
+    Library.of(net, folder)
+    source = (folder / "m.c").read_text()
+    assert f"yes from {net.threshold[1]:.9g} on, else no" in source
+    assert "NN_THRESHOLDS" in source
+    facts = succeed("info", "r.bin", "--verbose").out
+    assert f"{net.threshold[0]:.6g}, {net.threshold[1]:.6g}" in facts
+    assert "no or yes; from scores of 0.3" in succeed("info", "r.bin").out
+
+
+def test_rows_of_folds_are_judged_by_the_thresholds_of_the_others(ruled, folder):
+    net = ruled.network
+    crossed = net.crossed
+    truth, scores = gaps()[1], crossed.scores.astype(np.float64)
+    told = succeed("test", "r.bin", "g.csv", "--json").json
+    for k, figures in enumerate(told["per_target"]):
+        cuts = [crossed.thresholds[fold][k] for fold in crossed.of_row]
+        margins = [s - cut for s, cut in zip(scores[:, k], cuts, strict=True)]
+        assert figures["f1"] == pytest.approx(f1(truth[:, k], margins, 0))
+    succeed("test", "r.bin", "g.csv", "--report", "page.html")
+    assert ">nan" not in (folder / "page.html").read_text()
+
+
+def test_a_model_gets_the_thresholds_of_another_rule_and_keeps_them_further_on(ruled):
+    net = ruled.network
+    succeed("threshold", "s.bin", "f1", "-o", "o.bin")
+    assert nn.Model.load("o.bin").network.threshold == net.threshold
+    told = succeed("threshold", "r.bin", "recall=0.9", "-o", "o.bin").err
+    found = nn.Model.load("o.bin").network
+    truth, scores = gaps()[1], net.crossed.scores.astype(np.float64)
+    for k, threshold in enumerate(found.threshold):
+        taken = scores[truth[:, k] == 1, k] >= threshold
+        assert taken.mean() >= 0.9
+        assert f"{threshold:.6g}" in told
+    succeed("threshold", "r.bin", 0.4, "-o", "o.bin")
+    assert nn.Model.load("o.bin").network.threshold == 0.4
+    further = "train", "g.csv", "--epochs", 1, "-q", "--init"
+    succeed(*further, "r.bin", "--model", "i.bin")
+    assert nn.Model.load("i.bin").network.threshold == net.threshold
+    succeed(*further, "r.bin", "--threshold", 0.3, "--model", "i.bin")
+    assert nn.Model.load("i.bin").network.threshold == 0.3
+
+
+def test_thresholds_that_cannot_be_are_refused(ruled):
+    tensors, metadata = model_file.load("r.bin")
+    crossed = metadata["crossed"]
+    for changed in (
+        {"threshold": [0.5]},
+        {"threshold": [0.5, 0.5, 0.5]},
+        {"threshold": [0.5, "0.5"]},
+        {"threshold": []},
+        {"crossed": {**crossed, "thresholds": [[0.5, 0.5, 0.5]] * 4}},
+        {"crossed": {**crossed, "thresholds": [[0.5, 0.5]] * 3 + [0.5]}},
+        {"crossed": {**crossed, "thresholds": [[0.5, None]] * 4}},
+    ):
+        model_file._MODEL_FILE.save("h.bin", tensors, {**metadata, **changed})
+        with pytest.raises(DataError, match=r"^h\.bin: damaged model file"):
+            nn.Model.load("h.bin")
 
 
 def test_a_model_that_few_rows_judged_has_no_sets(trained):

@@ -138,10 +138,13 @@ class Comment:
                 for place, name in enumerate(prediction_names(net))
             ]
         if net.task == "multilabel":
-            pairs = zip(output_names(net), label_names(net), strict=True)
+            cuts = ["NN_THRESHOLD"] * net.outputs
+            if isinstance(net.threshold, list):
+                cuts = [f"{cut:.9g}" for cut in net.threshold]
+            pairs = zip(output_names(net), label_names(net), cuts, strict=True)
             return [
-                f"  {place}  score {comment(name)}: {comment(pair[1])} from NN_THRESHOLD on, else {comment(pair[0])}"
-                for place, (name, pair) in enumerate(pairs)
+                f"  {place}  score {comment(name)}: {comment(pair[1])} from {cut} on, else {comment(pair[0])}"
+                for place, (name, pair, cut) in enumerate(pairs)
             ]
         is_probability = net.layers[-1].output_function in ("sigmoid", "softmax")
         if is_probability:

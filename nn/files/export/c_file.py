@@ -186,7 +186,13 @@ class _File:
         else:
             classes = len(class_names(net))
         inputs = self.columns.count + (self.columns.exposure is not None)
-        (threshold,) = numbers(np.array([float(net.threshold)]))
+        cuts = numbers(np.ravel(net.threshold).astype(np.float64))
+        of_targets = []
+        remark = "from which score on a row is of class 1"
+        if len(cuts) > 1:
+            remark = "of output 0"
+            each = ", ".join(cuts)
+            of_targets = [f"#define NN_THRESHOLDS {{{each}}}  /* of each output */"]
         return "\n".join(
             [
                 f"typedef {C_NUMBERS[net.dtype]} nn_real;",
@@ -196,8 +202,9 @@ class _File:
                 f"enum {{ NN_INPUTS = {inputs}, NN_OUTPUTS = {net.outputs}, NN_CLASSES = {classes} }};",
                 "",
                 "#ifndef NN_THRESHOLD",
-                f"#define NN_THRESHOLD {threshold}  /* from which score on a row is of class 1 */",
+                f"#define NN_THRESHOLD {cuts[0]}  /* {remark} */",
                 "#endif",
+                *of_targets,
             ]
         )
 
