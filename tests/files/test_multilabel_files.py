@@ -413,6 +413,35 @@ def test_a_model_gets_the_thresholds_of_another_rule_and_keeps_them_further_on(r
     assert nn.Model.load("i.bin").network.threshold == 0.3
 
 
+def test_folds_are_told_by_their_thresholds_which_count_calibrated_scores(sure):
+    given = "--dataset", "g.csv", "--target", "p,q", "--epochs", 8, "--holdout", 0
+    rules = "--threshold", "f1", "--calibrate", "temperature"
+    told = succeed(*ONE, *given, *rules, "--folds", 4, "--json", "--model", "b.bin")
+    crossed = nn.Model.load("b.bin").network.crossed
+    truth, scores = gaps()[1], crossed.scores.astype(np.float64)
+    for fold, figures in enumerate(told.json["folds"]):
+        others = crossed.of_row != fold
+        inverse = 1 / crossed.temperatures[fold]
+        calibrated = 1 / (1 + ((1 - scores) / scores) ** inverse)
+        for k, of_target in enumerate(figures["per_target"]):
+            cut = crossed.thresholds[fold][k]
+            columns = truth[others, k], calibrated[others, k]
+            assert f1(*columns, cut) == max(f1(*columns, each) for each in columns[1])
+            own = f1(truth[~others, k], calibrated[~others, k], cut)
+            assert of_target["f1"] == pytest.approx(own)
+
+
+def test_a_network_alone_keeps_its_thresholds_where_it_goes_on(sure):
+    given = "g.csv", "--target", "p,q", "--epochs", 3, "--validation", 0.4, "-q"
+    succeed("train", *given, "--threshold", "f1", "--model", "v.bin")
+    succeed(
+        "train", "g.csv", "--init", "v.bin", "--epochs", 1, "-q", "--model", "i.bin"
+    )
+    found, kept = (nn.Model.load(name).network.threshold for name in ("v.bin", "i.bin"))
+    assert len(found) == 2
+    assert kept == found
+
+
 def test_thresholds_that_cannot_be_are_refused(ruled):
     tensors, metadata = model_file.load("r.bin")
     crossed = metadata["crossed"]
