@@ -1,6 +1,7 @@
 """Models of several yes/no targets as files: the model file, ONNX and C."""
 
 import csv
+import ctypes
 import io
 import math
 
@@ -205,7 +206,7 @@ def test_a_test_tells_how_many_rows_the_sets_of_each_target_hold(sure, folder):
     assert ">nan" not in page
 
 
-def test_an_onnx_file_has_the_sets_of_each_target_and_a_c_file_none(sure, folder):
+def test_exports_have_the_sets_of_each_target(sure, folder):
     rows = gaps(90, 1)[0][["a", "b"]].to_numpy()
     sure.export("s.onnx", level=0.8)
     found = outputs("s.onnx", {"features": rows})["set"]
@@ -213,7 +214,15 @@ def test_an_onnx_file_has_the_sets_of_each_target_and_a_c_file_none(sure, folder
     assert found.shape == (90, 2, 2)
     assert (found == net.conformal.sets(net.predict(rows), 0.8)).all()
     library = Library.of(net, folder)
-    assert library.predict(rows) == pytest.approx(net.predict(rows), abs=1e-6)
+    scores = library.predict(rows)
+    assert scores == pytest.approx(net.predict(rows), abs=1e-6)
+    for level in (0.5, 0.8, 0.95):
+        sets = net.conformal.sets(scores, level)
+        for row, of_row in zip(scores, sets, strict=True):
+            found = np.full((2, 2), 7, np.int32)
+            assert library.call("nn_set", row, ctypes.c_double(level), found) == 0
+            assert (found == of_row).all()
+    assert library.call("nn_set", row, ctypes.c_double(0.9999), found) == -1
 
 
 def test_an_estimator_has_the_sets_of_several_labels():

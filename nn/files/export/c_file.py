@@ -144,7 +144,7 @@ class _File:
             "IMAGES": {kind for kind, _, _, _ in layers} & set(C_IMAGE_LAYERS),
             "EXPOSURE": self.columns.exposure is not None,
             "INTERVALS": isinstance(net.conformal, Intervals),
-            "SETS": isinstance(net.conformal, ClassSets),
+            "SETS": isinstance(net.conformal, (ClassSets, LabelSets)),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),
             **{
                 name.upper(): name.upper() in functions
@@ -327,8 +327,7 @@ class _File:
 def add_sureness(constants: Constants, net) -> None:
     """Add an array of how sure each value is, or that a row is of each class."""
     sureness = net.conformal
-    # nn_set is of one target
-    if sureness is None or isinstance(sureness, LabelSets):
+    if sureness is None:
         rows = [_sureness()]
     elif isinstance(sureness, Intervals):
         level = constants.array("levels", sureness.levels, "double")
@@ -347,19 +346,27 @@ def add_sureness(constants: Constants, net) -> None:
             )
             for k, target in enumerate(sureness.targets)
         ]
+    elif isinstance(sureness, ClassSets):
+        rows = _sets(constants, sureness)
     else:
-        level = constants.array("levels", sureness.levels, "double")
-        least = [
-            constants.array(f"least_scores_{k}", scores, "double")
-            for k, scores in enumerate(sureness.least)
-        ]
-        rows = [
-            _sureness(
-                levels=len(sureness.levels), level=level, least_score=least[place]
-            )
-            for place in sureness.of_class
-        ]
+        rows = []
+        for k, sets in enumerate(sureness.labels):
+            rows += _sets(constants, sets, f"_of_output_{k}")
     constants.structs("sureness", "sure_of", rows)
+
+
+def _sets(constants: Constants, sets: ClassSets, name: str = "") -> list[list[str]]:
+    """Add the scores of sets of classes; return a struct of each class. name: of the
+    target, where there are several."""
+    level = constants.array(f"levels{name}", sets.levels, "double")
+    least = [
+        constants.array(f"least_scores{name}_{k}", scores, "double")
+        for k, scores in enumerate(sets.least)
+    ]
+    return [
+        _sureness(levels=len(sets.levels), level=level, least_score=least[place])
+        for place in sets.of_class
+    ]
 
 
 def _sureness(

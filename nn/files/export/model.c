@@ -27,7 +27,8 @@ const char *nn_class_name(int number);
 int nn_interval(const nn_output *out, double level, double *low, double *high);
 
 /* in (NN_CLASSES) = 1 for each class of the set of this level, in which nine of ten new rows have
- * theirs at 0.9, else 0. Returns what nn_interval does. */
+ * theirs at 0.9, else 0; of several targets of two classes (NN_OUTPUTS, 2), a set of each. Returns
+ * what nn_interval does. */
 int nn_set(const nn_output *out, double level, int *in);
 
 /* Returns what stands for a word in a row, or -1 if the column, counted from 0, does not hold
@@ -670,11 +671,11 @@ const char *nn_class_name(int number)
 /* ---- sureness ---- */
 
 /* Returns which level stands for one that is asked: the least that is no lower. */
-static int place_of(double level)
+static int place_of(const sureness *known, double level)
 {
     const double rounding = 1e-9;
     int place = 0;
-    while (place < sure_of[0].levels && !(sure_of[0].level[place] >= level - rounding))
+    while (place < known->levels && !(known->level[place] >= level - rounding))
         place++;
     return place;
 }
@@ -698,7 +699,7 @@ static double within(const sureness *known, double value)
 
 int nn_interval(const nn_output *out, double level, double *low, double *high)
 {
-    const int place = place_of(level);
+    const int place = place_of(sure_of, level);
     if (!HAS_INTERVALS || place == sure_of[0].levels)
         return -1;
     for (int k = 0; k < NN_OUTPUTS; k++) {
@@ -710,25 +711,39 @@ int nn_interval(const nn_output *out, double level, double *low, double *high)
     return 0;
 }
 
+/* out: all, or that of one target of two classes */
 static double score_of(const nn_output *out, int number)
 {
-    if (NN_OUTPUTS > 1)
+    if (NN_CLASSES > 2 || NN_OUTPUTS == NN_CLASSES)
         return out[number];
     return number ? (double)out[0] : 1 - (double)out[0];
 }
 
-int nn_set(const nn_output *out, double level, int *in)
+/* Finds the set of one target. */
+static int set_of(const sureness *known, const nn_output *out, double level, int classes, int *in)
 {
-    const int place = place_of(level);
+    const int place = place_of(known, level);
     int best = 0;
-    if (!HAS_SETS || place == sure_of[0].levels)
+    if (place == known->levels)
         return -1;
-    for (int k = 0; k < NN_CLASSES; k++) {
-        in[k] = score_of(out, k) >= sure_of[k].least_score[place];
+    for (int k = 0; k < classes; k++) {
+        in[k] = score_of(out, k) >= known[k].least_score[place];
         if (score_of(out, k) > score_of(out, best))
             best = k;
     }
     in[best] = 1;
+    return 0;
+}
+
+int nn_set(const nn_output *out, double level, int *in)
+{
+    if (!HAS_SETS)
+        return -1;
+    if (NN_CLASSES)
+        return set_of(sure_of, out, level, NN_CLASSES, in);
+    for (int k = 0; k < NN_OUTPUTS; k++)
+        if (set_of(&sure_of[2 * k], out + k, level, 2, in + 2 * k))
+            return -1;
     return 0;
 }
 
