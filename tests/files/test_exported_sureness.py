@@ -95,6 +95,16 @@ def test_a_c_file_refuses_what_it_does_not_know(model, folder):
     assert (found == 7).all()
 
 
+def test_a_c_file_has_no_scores_that_stand_for_no_class(folder):
+    known = table(500)[["a", "b", "two"]]
+    model = nn.fit(known, "two", layers="auto,1", **SETTINGS)
+    assert model.network.conformal.of_class == [1, 2], "each has rows enough"
+    Library.of(model.network, folder)
+    source = (folder / "m.c").read_text()
+    assert "least_scores_1" in source
+    assert "least_scores_0" not in source
+
+
 def test_a_model_without_them_exports_none(folder):
     model = nn.fit(table(60)[["a", "b", "y"]], "y", layers="auto,1", epochs=1)
     library = Library.of(model.network, folder)

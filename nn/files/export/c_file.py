@@ -359,10 +359,10 @@ def _sets(constants: Constants, sets: ClassSets, name: str = "") -> list[list[st
     """Add the scores of sets of classes; return a struct of each class. name: of the
     target, where there are several."""
     level = constants.array(f"levels{name}", sets.levels, "double")
-    least = [
-        constants.array(f"least_scores{name}_{k}", scores, "double")
-        for k, scores in enumerate(sets.least)
-    ]
+    least = {  # that of all classes may be none's
+        k: constants.array(f"least_scores{name}_{k}", sets.least[k], "double")
+        for k in sorted({*sets.of_class})
+    }
     return [
         _sureness(levels=len(sets.levels), level=level, least_score=least[place])
         for place in sets.of_class
