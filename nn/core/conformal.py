@@ -417,7 +417,8 @@ class LabelSets(NamedTuple):
             one.held_and_widths(y, column, level)
             for (one, column), y in zip(self._columns(scores), known.T, strict=True)
         ]
-        held, widths = (np.hstack(part) for part in zip(*both, strict=True))
+        held = np.hstack([of_target for of_target, _ in both])
+        widths = np.hstack([of_target for _, of_target in both])
         return np.where(are_missing, np.nan, held), widths
 
 

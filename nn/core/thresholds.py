@@ -217,7 +217,8 @@ def best_temperature(truth: np.ndarray, scores: np.ndarray, weights=None) -> flo
     if truth.ndim == 2:
         known = ~np.isnan(truth)
         rows = np.nonzero(known)[0]
-        truth, scores = truth[known], scores[known][:, None]
+        truth = truth[known]
+        scores = scores[known][:, None]
         weights = at_rows(weights, rows)
     logits = logits_of(scores)
     # logarithms of 1/temperature

@@ -137,8 +137,9 @@ class Value:
         """Return the text of a list; other values as they are, without NumPy's
         types."""
         given = plain(given)
-        if type(given) is int and self.joined:
-            given = [given]
+        is_number_a_list = self.joined and "int" not in self.type.split(" | ")
+        if type(given) is int and is_number_a_list:
+            return self.joined([given])
         is_list = isinstance(given, (list, tuple, set, frozenset))
         if isinstance(given, Mapping):
             is_list = self.adds_up

@@ -491,7 +491,8 @@ def check_threshold(net: Network, threshold: float | list[float] | None) -> None
     about one; None: the network's own."""
     if threshold is None:
         return
-    if isinstance(threshold, list) and len(threshold) == net.outputs > 1:
+    has_one_each = isinstance(threshold, list) and len(threshold) == net.outputs
+    if has_one_each and net.outputs > 1:
         for one in threshold:
             check_threshold(net, one)
         return

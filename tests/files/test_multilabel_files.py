@@ -226,7 +226,8 @@ def test_exports_have_the_sets_of_each_target(sure, folder):
 
 
 def test_an_estimator_has_the_sets_of_several_labels():
-    x, y = gaps()[0][["a", "b"]].to_numpy(), np.nan_to_num(gaps()[1]).astype(int)
+    x = gaps()[0][["a", "b"]].to_numpy()
+    y = np.nan_to_num(gaps()[1]).astype(int)
     network = nn.NetworkClassifier("auto,2", epochs=3, validation=0.4).fit(x, y)
     sets = network.predict_set(x, 0.8)
     assert sets.shape == (160, 2, 2)
@@ -286,7 +287,8 @@ def calibrated(sure, folder):
 
 def test_a_temperature_of_several_targets_has_the_least_loss_of_all(calibrated):
     net, told = calibrated
-    truth, scores = gaps()[1], net.crossed.scores
+    truth = gaps()[1]
+    scores = net.crossed.scores
     usual = mean_log_loss(truth, scores, 1)
     least = mean_log_loss(truth, scores, net.temperature)
     assert net.temperature > 1.2
@@ -346,7 +348,8 @@ def ruled(sure, folder):
 def test_a_rule_finds_the_threshold_of_each_target(ruled):
     net = ruled.network
     crossed = net.crossed
-    truth, scores = gaps()[1], crossed.scores.astype(np.float64)
+    truth = gaps()[1]
+    scores = crossed.scores.astype(np.float64)
     assert len({*net.threshold}) == 2
     for k, threshold in enumerate(net.threshold):
         best = max(f1(truth[:, k], scores[:, k], cut) for cut in scores[:, k])
@@ -392,7 +395,8 @@ def test_predictions_tests_and_exports_have_the_threshold_of_each_target(ruled, 
 def test_rows_of_folds_are_judged_by_the_thresholds_of_the_others(ruled, folder):
     net = ruled.network
     crossed = net.crossed
-    truth, scores = gaps()[1], crossed.scores.astype(np.float64)
+    truth = gaps()[1]
+    scores = crossed.scores.astype(np.float64)
     told = succeed("test", "r.bin", "g.csv", "--json").json
     for k, figures in enumerate(told["per_target"]):
         cuts = [crossed.thresholds[fold][k] for fold in crossed.of_row]
@@ -408,7 +412,8 @@ def test_a_model_gets_the_thresholds_of_another_rule_and_keeps_them_further_on(r
     assert nn.Model.load("o.bin").network.threshold == net.threshold
     told = succeed("threshold", "r.bin", "recall=0.9", "-o", "o.bin").err
     found = nn.Model.load("o.bin").network
-    truth, scores = gaps()[1], net.crossed.scores.astype(np.float64)
+    truth = gaps()[1]
+    scores = net.crossed.scores.astype(np.float64)
     for k, threshold in enumerate(found.threshold):
         taken = scores[truth[:, k] == 1, k] >= threshold
         assert taken.mean() >= 0.9
@@ -427,7 +432,8 @@ def test_folds_are_told_by_their_thresholds_which_count_calibrated_scores(sure):
     rules = "--threshold", "f1", "--calibrate", "temperature"
     told = succeed(*ONE, *given, *rules, "--folds", 4, "--json", "--model", "b.bin")
     crossed = nn.Model.load("b.bin").network.crossed
-    truth, scores = gaps()[1], crossed.scores.astype(np.float64)
+    truth = gaps()[1]
+    scores = crossed.scores.astype(np.float64)
     for fold, figures in enumerate(told.json["folds"]):
         others = crossed.of_row != fold
         inverse = 1 / crossed.temperatures[fold]
@@ -446,7 +452,8 @@ def test_a_network_alone_keeps_its_thresholds_where_it_goes_on(sure):
     succeed(
         "train", "g.csv", "--init", "v.bin", "--epochs", 1, "-q", "--model", "i.bin"
     )
-    found, kept = (nn.Model.load(name).network.threshold for name in ("v.bin", "i.bin"))
+    found = nn.Model.load("v.bin").network.threshold
+    kept = nn.Model.load("i.bin").network.threshold
     assert len(found) == 2
     assert kept == found
 

@@ -214,10 +214,11 @@ _CHOICES = (
 
 
 def _load_as_asked(path: Path) -> None:
-    """Read a table as flags say; the first byte says which."""
+    """Read a table as flags say; the first byte, a digit in what is given, says
+    which."""
     data = path.read_bytes()
     path.write_bytes(data[1:])
-    nn.load(path, **(_CHOICES[data[0] % len(_CHOICES)] if data else {}))
+    nn.load(path, **(_CHOICES[(data[0] - ord("0")) % len(_CHOICES)] if data else {}))
 
 
 def _predict_csv(path: Path) -> None:

@@ -189,6 +189,14 @@ def test_texts_of_lists():
     assert [GPUS("--gpus", value) for value in ([1], (0, 2), "2")] == expected
 
 
+@pytest.mark.parametrize(
+    "given, numbers",
+    [(2, (0, 1)), (np.int64(2), (0, 1)), ("2", (0, 1)), ([2], (2,)), ("0,2", (0, 2))],
+)
+def test_a_number_alone_is_how_many_gpus(given, numbers):
+    assert GPUS("--gpus", given) == numbers
+
+
 # -------------------------------------------------------- NumPy's numbers, layers, rows
 
 
