@@ -739,7 +739,7 @@ int nn_set(const nn_output *out, double level, int *in)
 {
     if (!HAS_SETS)
         return -1;
-    if (NN_CLASSES)
+    if (NN_CLASSES > 0)
         return set_of(sure_of, out, level, NN_CLASSES, in);
     for (int k = 0; k < NN_OUTPUTS; k++)
         if (set_of(&sure_of[2 * k], out + k, level, 2, in + 2 * k))
