@@ -66,8 +66,9 @@ def test_standardized_rows_have_mean_zero_and_deviation_one(
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, columns)) + offset
     z = Scaling.fit("standardization", x).apply(x, "float64")
-    # offset 1e6 leaves 10 digits of a value of 1, fewer of a small deviation
-    least = 1e-9 / x.std(axis=0).min()
+    # a sum of rows is rounded once a row, to 2^-53 of what it has so far
+    rounding = (rows + 2) * 2.0**-53 * np.abs(x).max()
+    least = 1e-12 + rounding / x.std(axis=0).min()
     np.testing.assert_allclose(z.mean(axis=0), 0, atol=least)
     np.testing.assert_allclose(z.std(axis=0), 1, atol=least)
 
