@@ -4,9 +4,10 @@ Tsoumakas and Vlahavas 2011)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
+
+ROWS = -1  # the column of counts that has rows, behind those of labels
 
 
 def dealt(
@@ -20,38 +21,37 @@ def dealt(
     their rows. shares: that each part is to have of all. order: of the units, drawn.
     """
     is_rare = _rarer(labels, sizes)[order]
-    sizes = sizes[order].tolist()
-    of_unit = [np.flatnonzero(row).tolist() for row in is_rare]
-    lacking = [
-        (share * (np.array(sizes) @ is_rare)).tolist() for share in map(float, shares)
-    ]
-    lacking_rows = [float(share * sum(sizes)) for share in shares]
+    sizes = sizes[order]
+    # what a unit counts for each label that it has and, in the last column, as rows
+    counts = sizes[:, None] * np.column_stack([is_rare, np.ones(len(sizes), bool)])
+    lacking = np.outer(np.asarray(shares, float), counts.sum(axis=0))
     part = np.full(len(sizes), -1, np.int64)
     left = is_rare.sum(axis=0)
-
-    def need(place: int, label: int | None) -> tuple:
-        """Return what a part lacks: of a label, then of rows."""
-        if label is None:
-            return 0, lacking_rows[place]
-        return lacking[place][label], lacking_rows[place]
-
-    def deal(units: np.ndarray, label: int | None) -> None:
-        for unit in units.tolist():
-            best = max(range(len(lacking)), key=partial(need, label=label))
-            part[unit] = best
-            lacking_rows[best] -= sizes[unit]
-            for label_of_unit in of_unit[unit]:
-                lacking[best][label_of_unit] -= sizes[unit]
-
     while left.any():
-        label = int(np.where(left > 0, left, len(sizes) + 1).argmin())
-        units = np.flatnonzero(is_rare[:, label] & (part < 0))
-        deal(units, label)
+        rarest = int(np.where(left > 0, left, len(sizes) + 1).argmin())
+        units = np.flatnonzero(is_rare[:, rarest] & (part < 0))
+        _deal(units, rarest, counts, lacking, part)
         left -= is_rare[units].sum(axis=0)
-    deal(np.flatnonzero(part < 0), None)
-    of_units = np.empty_like(part)
-    of_units[order] = part
-    return of_units
+    _deal(np.flatnonzero(part < 0), ROWS, counts, lacking, part)
+    parts = np.empty_like(part)
+    parts[order] = part
+    return parts
+
+
+def _deal(
+    units: np.ndarray,
+    column: int,
+    counts: np.ndarray,
+    lacking: np.ndarray,
+    part: np.ndarray,
+) -> None:
+    """Give each of some units to the part that lacks most of a column of counts, and
+    note it in part (units,) and lacking (parts, columns)."""
+    for unit in units.tolist():
+        lacks_most = lacking[:, column] == lacking[:, column].max()
+        best = np.where(lacks_most, lacking[:, ROWS], -np.inf).argmax()
+        part[unit] = best
+        lacking[best] -= counts[unit]
 
 
 def _rarer(labels: np.ndarray, sizes: np.ndarray) -> np.ndarray:

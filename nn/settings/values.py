@@ -134,12 +134,11 @@ class Value:
     adds_up: bool = False
 
     def text_of(self, given: object) -> object:
-        """Return the text of a list; other values as they are, without NumPy's
-        types."""
+        """Return the text of a list, or of a number where a list may be; other values
+        as they are, without NumPy's types."""
         given = plain(given)
-        is_number_a_list = self.joined and "int" not in self.type.split(" | ")
-        if type(given) is int and is_number_a_list:
-            return self.joined([given])
+        if type(given) is int and self.joined:
+            return str(given)
         is_list = isinstance(given, (list, tuple, set, frozenset))
         if isinstance(given, Mapping):
             is_list = self.adds_up

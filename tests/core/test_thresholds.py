@@ -222,6 +222,27 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
     assert loss(np.log(temperature)) < loss(0)
 
 
+def test_several_targets_have_the_temperature_of_their_known_values_by_scipy():
+    """One for all; a row's weight counts once for each target that it has."""
+    rng = np.random.default_rng(1)
+    columns = [two_classes(rng, sharpness=sharpness) for sharpness in (2.0, 4.0)]
+    truth = np.stack([of_rows for of_rows, _ in columns], axis=1).astype(float)
+    scores = np.hstack([of_rows for _, of_rows in columns])
+    weights = np.where(rng.random(len(truth)) < 0.5, 0.1, 3.0)
+    truth[rng.random(truth.shape) < 0.3] = np.nan
+    temperature = best_temperature(truth, scores, weights)
+
+    def loss(log_temperature):
+        pulled = tempered(scores.reshape(-1, 1), np.exp(log_temperature))
+        known = ~np.isnan(truth.reshape(-1))
+        return log_loss(
+            truth.reshape(-1)[known], pulled[known, 0], np.repeat(weights, 2)[known]
+        )
+
+    judge = minimize_scalar(loss, bracket=(-1, 1), tol=1e-10)
+    assert np.log(temperature) == pytest.approx(judge.x, abs=1e-6)
+
+
 def test_right_probabilities_have_temperature_1_and_rows_all_right_or_wrong_the_ends():
     rng = np.random.default_rng(2)
     truth, scores = two_classes(rng, rows=200_000, sharpness=1.0)

@@ -169,6 +169,13 @@ def test_a_page_of_a_study_has_its_devices_and_says_which_are_not_here(made):
     assert page["sections"]["Measured on"]
 
 
+def test_a_cell_has_the_median_of_several_seeds_and_the_deviation_of_errors():
+    assert then_and_now._cell([1.0, 2.0, 9.0], "epoch_s", 3) == "2"
+    assert then_and_now._cell([0.5, 0.6, 0.95], "accuracy", 4) == "0.6 ± 0.24"
+    assert then_and_now._cell([12345.0], "times_seq", 3) == "12,300"
+    assert then_and_now._cell([], "epoch_s", 3) == ""
+
+
 @pytest.mark.slow
 def test_a_column_that_was_not_run_says_so(made):
     succeed("study", "made", "-o", "r.csv", "-q")

@@ -80,7 +80,14 @@ def test_command(table, folder):
     page = ["--report", "m.html", "-q"]
     succeed("--test", "--model", "m.bin", "--dataset", table, *page)
     text = (folder / "m.html").read_text()
-    assert re.search(r"\d+ % lie below price 0\.1, .* below price 0\.9", text)
+    of_page = re.findall(r"([\d.]+) % lie below price (0\.\d)", text)
+    of_table = json.loads(
+        succeed("--test", "--model", "m.bin", "--dataset", table, "--json", "-q").out
+    )
+    assert [float(percent) / 100 for percent, _ in of_page[:3]] == pytest.approx(
+        [row["coverage"] for row in of_table["per_target"]], abs=0.006
+    )
+    assert [float(share) for _, share in of_page[:3]] == [*SHARES]
     assert "quantiles 0.1, 0.5, 0.9 of a number" in text
     told = succeed("--info", "--model", "m.bin").out
     assert "beside the quantiles" in told
@@ -103,6 +110,20 @@ def test_quantiles_have_their_shares_and_scikit_learns_loss(fitted):
     # the spread is that of the data
     widths = told[:, 2] - told[:, 0]
     assert np.corrcoef(widths, np.abs(frame.b))[0, 1] > 0.8
+
+
+def test_coverage_counts_rows_by_their_weights():
+    frame = prices(300)
+    weights = np.where(frame.a > 0, 5.0, 0.1)
+    settings = {"loss": LOSS, "layers": "auto,3", "epochs": 3, "weight": "w"}
+    model = nn.fit(frame.assign(w=weights), "price", **settings)
+    predicted = model.predict(frame)
+    rows = nn.load_for(model, frame.assign(w=weights))
+    for k, one in enumerate(model.test(rows)["per_target"]):
+        are_below = frame.price <= predicted[:, k]
+        expected = np.average(are_below, weights=weights)
+        assert one["coverage"] == pytest.approx(expected, rel=1e-5)
+        assert abs(expected - are_below.mean()) > 0.01, "weights matter here"
 
 
 def test_far_rows_do_not_cross(fitted):
