@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from .data import loading
-from .data.dataset import Choices, Dataset, Schema, check_trainable
+from .data.dataset import Dataset, check_trainable
 from .data.frames import columns_of
 from .data.scaling import Scaling
+from .data.schema import Choices, Schema
 from .data.splits import split_rows
 from .layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from .nn_aux import DTYPES, TASKS, loss_of, quantiles_of

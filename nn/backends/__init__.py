@@ -19,7 +19,6 @@ train, study, commands, cli.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -29,8 +28,7 @@ from ..utils import UsageError, log
 from . import auto
 
 
-@dataclass(frozen=True)
-class BackendTraits:
+class BackendTraits(NamedTuple):
     """Facts of a backend that callers may ask for without making an engine."""
 
     # networks live in the machine's own memory, and the processor is busy while they

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..utils import UsageError
 
@@ -18,8 +18,7 @@ LAUNCH_COMMANDS = "mpiexec -n {0} nn --train --distribute mirrored ... or srun -
 NO_STEPS = {str(2**32 - number) for number in range(1, 7)}
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """One process's rank among those of a launcher."""
 
     launcher: str  # srun, mpiexec, BY_HAND

@@ -15,8 +15,8 @@
     typed.py         formats of typed columns: arrow.py, sqlite.py, excel.py;
                      frames.py: data frames and JSON
     arrays.py        Arrays, what readers of images and arrays give; NPY, a table
-    pictures.py      files of pictures and folders of them; what a model keeps of how
-                     they were read
+    pictures.py      files of pictures and folders of them; pixels.py: what a model
+                     keeps of how they were read
     lookup.py        which columns of a file are meant, and what for
     kinds.py         what each column is, or why it is left out; written.py: numbers and
                      dates as people write them
@@ -24,8 +24,9 @@
                      weights, groups and times of the rows, and rows that are left out
     targets.py       the task, the classes and the values of the targets; labels.py:
                      several of two classes each
-    dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the
-                     digest of columns
+    schema.py        what is known of columns before their rows are read, and said
+    dataset.py       Dataset, and the digest of columns; table_rows.py: TableRows, rows
+                     of more than numbers
     encoding.py      columns -> inputs of a network; encoders.py: an encoder for each
                      kind of column; statistics.py: of the training rows, by which they
                      are decided; calendar.py: parts and cycles of dates

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from .column import number_text
-from .dataset import Dataset, TableRows
+from .dataset import Dataset
+from .table_rows import TableRows
 
 # of targets that may be marks, see far_from_others
 FAR_DEVIATIONS = 30

@@ -94,7 +94,7 @@ class Odd:
     first_row: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Column:
     """The fields of one column.
 
@@ -185,7 +185,7 @@ class Selection(NamedTuple):
         return "float64"
 
 
-@dataclass
+@dataclass(eq=False)
 class Span:
     """Rows of one file that follow each other in a table."""
 

@@ -27,7 +27,7 @@ from .column import (
     decoded,
     is_code,
 )
-from .dataset import UNSAID, Schema
+from .schema import UNSAID, Schema
 from .source import Source
 
 ffi, lib = extension("seq")

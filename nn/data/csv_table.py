@@ -46,8 +46,8 @@ from .csv_head import (
     read_head,
     too_long,
 )
-from .dataset import UNSAID, Schema
 from .records import new_rows
+from .schema import UNSAID, Schema
 from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
 from .typed import joined, make_gaps
 

@@ -1,6 +1,5 @@
-"""Dataset: rows of inputs with their targets; TableRows: inputs that are not all plain
-numbers; Schema: what is known of their columns; Choices: what people say; Targets: as a
-file has them; the digest of columns, in whatever format."""
+"""Dataset: rows of inputs with their targets; Targets: as a file has them; the digest
+of columns, in whatever format."""
 
 from __future__ import annotations
 
@@ -16,267 +15,26 @@ import numpy as np
 
 from ..core.weighted import row_counts
 from ..nn_aux import LOSSES, TASKS, loss_name, loss_of, quantiles_of
-from ..settings.values import split_names
 from ..utils import DataError, UsageError, default_threads, listed, log
-from .column import GAPS, WINDOWS, Column, in_type, shortened
+from .column import Column, shortened
 from .kinds import Kind
-from .records import in_file, share_of, some_rows, within
+from .records import share_of, some_rows, within
+from .schema import targets_for
 from .source import Files
+from .table_rows import TableRows, with_gaps
 
 PICTURE_NAMES = "file"  # the column of predictions that names each picture
-# of columns that say something of their row
-ROW_ROLES = ("weight", "exposure", "group", "time")
 # more distinct numbers than this are classes only if --task says so; more texts need
 # many rows
 AUTO_CLASSES = 100
 CHANGE = -1  # of Dataset.now
 LEAST_EXPOSURE = 1e-30
-TASK_NAMES = ("auto", *TASKS)
 # taken into a digest at a time: they stay in a processor's cache
 _DIGEST_ROWS = 1 << 15
 _ESCAPE = 255  # the byte of a code that has its own 4 bytes
 
 
-@dataclass(frozen=True)
-class Choices:
-    """A person's choices for the columns of a table; the flags of these names say what
-    each is (settings/flags.py).
-
-    Columns are names or indices with commas between, quoted as in CSV where a name has
-    a comma; dates may have a form (COL=%d.%m.%Y), ordered has an order
-    (COL=low<mid<high), see kinds. positive is one of the target's two classes.
-    """
-
-    categories: str | None = None
-    numbers: str | None = None
-    dates: str | None = None
-    ordered: str | None = None
-    drop: str | None = None
-    id: str | None = None
-    missing: str | None = None
-    strict: bool = False
-    separator: str | None = None
-    header: str = "auto"
-    weight: str | None = None
-    exposure: str | None = None
-    group: str | None = None
-    time: str | None = None
-    positive: str | None = None
-    drop_duplicates: bool = False
-
-    def kept(self) -> dict[str, str | bool]:
-        """Return the choices that a model keeps: how its files are read later."""
-        names = ("id", "missing", "separator", "header", *ROW_ROLES, "drop_duplicates")
-        return {
-            name: value
-            for name in names
-            if (value := getattr(self, name)) not in (None, "auto", False)
-        }
-
-
-NO_CHOICES = Choices()
-
-
-@dataclass(frozen=True)
-class Schema:
-    """The facts about a data set's columns that are known before its rows are read;
-    None: the file decides.
-
-    inputs: values of a row, or the shape (channels, height, width) of pixels. outputs:
-    of the network. labels: the two classes of each of several targets. columns,
-    targets: their names, [] for no targets.
-    target: the target column as it was asked for, a name or an index; None: the last.
-    asked: the same in the training of a model whose targets have names. plain: all
-    features are numbers without gaps, and inputs.
-    follows_model: the columns are those of a model. encoding: what its columns become,
-    None: they are plain numbers; left_out: columns of its file that were no inputs, by
-    their indices. fills_gaps: the model has medians of plain numbers, which stand for
-    gaps.
-    gaps: the words for a gap, beside those of choices. code_page: of text that is no
-    UTF-8. pictures: how the model reads them, see pictures.py. number_type,
-    target_type: float32 or float64, in which the model reads columns of numbers, and
-    has its targets; None: as the rows need it. keeps_weightless: rows of weight 0 stay,
-    as in the training of a model of an earlier version, whose held-out rows are drawn
-    from all. weighs: rows without targets have their weights too, where the data have
-    them.
-    """
-
-    task: str = "auto"
-    inputs: int | tuple[int, int, int] | None = None
-    outputs: int | None = None
-    classes: list[str] | None = None
-    columns: list[str] | None = None
-    targets: list[str] | None = None
-    target: str | int | None = None
-    dtype: str = "float32"
-    choices: Choices = NO_CHOICES
-    plain: bool = False
-    follows_model: bool = False
-    encoding: object = None  # encoding.Encoding or None
-    left_out: tuple[int, ...] = ()
-    asked: str | int | None = None
-    fills_gaps: bool = False
-    gaps: frozenset[str] = GAPS
-    code_page: str = WINDOWS
-    pictures: dict | None = None
-    number_type: str | None = None
-    target_type: str | None = None
-    keeps_weightless: bool = False
-    weighs: bool = False
-    labels: list[list[str]] | None = None
-
-    def __post_init__(self):
-        if self.task not in TASK_NAMES:
-            raise UsageError(
-                f"unknown task '{self.task}', expected one of {', '.join(TASK_NAMES)}"
-            )
-
-    @property
-    def pixels(self) -> tuple[int, int, int] | None:
-        if isinstance(self.inputs, tuple):
-            return self.inputs
-        return None
-
-    @property
-    def width(self) -> int | None:
-        if self.pixels:
-            return math.prod(self.pixels)
-        return self.inputs
-
-    @property
-    def missing(self) -> frozenset[str]:
-        """Return all words for a gap."""
-        return self.gaps.union(split_names(self.choices.missing))
-
-    @property
-    def is_numeric(self) -> bool:
-        """Return whether all features are read as numbers, whatever their fields
-        hold."""
-        if self.follows_model and (self.encoding is None or self.encoding.plain):
-            return True
-        return self.plain or self.pixels is not None
-
-    @property
-    def needs_all(self) -> bool:
-        """Return whether every field must be a number: there is nothing that could
-        stand for a gap."""
-        return self.is_numeric and (not self.fills_gaps or self.choices.strict)
-
-
-UNSAID = Schema()  # nothing is known
-
-
-@dataclass(frozen=True)
-class Places:
-    """The uses of the columns of a file, by their places in it, from 0.
-
-    features, targets: in the order of the network. roles: the columns of weights,
-    groups and times. choices: what a person says that columns are.
-    """
-
-    features: list[int]
-    targets: list[int]
-    ids: tuple[int, ...] = ()
-    roles: dict[str, int] = field(default_factory=dict)
-    choices: dict[int, Kind] = field(default_factory=dict)
-
-
-def with_gaps(x):
-    """Return rows with nan for what an array of numpy.ma masks; other rows as they are.
-    DataError: complex numbers."""
-    if isinstance(x, np.ndarray) and x.dtype.kind == "c":
-        raise DataError(
-            "Complex data not supported: the rows hold complex numbers, expected real ones"
-        )
-    if not isinstance(x, np.ma.MaskedArray) or x.dtype.kind not in "biuf":
-        return x
-    if np.ma.is_masked(x):
-        return x.astype(np.result_type(x, np.float32)).filled(np.nan)
-    return x.data
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """Rows of feature columns, in the file's order. It is cut into rows as an array is:
-    rows[3:5], rows[indices]."""
-
-    columns: tuple[Column, ...]
-    # as of arrays
-    dtype = None
-    ndim = 2
-
-    @classmethod
-    def of(cls, x: np.ndarray | TableRows) -> TableRows:
-        """Return rows of a table; numbers alone (rows, inputs) are taken as columns of
-        numbers. Raises DataError."""
-        if isinstance(x, TableRows):
-            return x
-        if x.ndim != 2:
-            raise DataError(
-                f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame"
-            )
-        return cls(tuple(Column("number", values) for values in x.T))
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    def __getitem__(self, rows) -> TableRows:
-        """Return some rows: a slice or indices."""
-        return self._with(lambda column: some_rows(column.values, rows))
-
-    def in_file(self) -> TableRows:
-        """Return the rows in mapped files, where they are many."""
-        return self._with(lambda column: in_file(column.values))
-
-    def in_type(self, dtype) -> TableRows:
-        """Return the rows with columns of numbers in a type, float32 or float64;
-        decimals stay what they are."""
-
-        def values_of(column: Column) -> np.ndarray:
-            if column.reads == "number":
-                return in_type(column.values, dtype)
-            return column.values
-
-        if self.number_types <= {dtype}:
-            return self
-        return self._with(values_of)
-
-    @cached_property
-    def number_types(self) -> set[str]:
-        """The types of the columns of numbers."""
-        numbers = (column for column in self.columns if column.reads == "number")
-        return {column.values.dtype.name for column in numbers}
-
-    @cached_property
-    def only_row(self) -> list[float | str | None]:
-        """The values of a row alone: numbers, nan for a gap; words, None for a gap."""
-        row = []
-        for column in self.columns:
-            value = column.values[0].item()
-            if column.reads == "text":
-                row.append(column.words[value] if value >= 0 else None)
-            else:
-                row.append(float(value))
-        return row
-
-    def _with(self, values_of: Callable[[Column], np.ndarray]) -> TableRows:
-        columns = []
-        for column in self.columns:
-            columns.append(Column(column.reads, values_of(column), column.words))
-        return TableRows(tuple(columns))
-
-    @cached_property
-    def kinds(self) -> tuple[str, ...]:
-        """How each column is read: number, text or date."""
-        return tuple(column.reads for column in self.columns)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Return (rows, feature columns)."""
-        return len(self), len(self.columns)
-
-
-@dataclass
+@dataclass(eq=False)
 class Targets:
     """The targets as a file has them: numbers (rows, columns), or indices (rows, 1)
     into `names`."""
@@ -310,7 +68,7 @@ class Targets:
         return len(np.unique(self.values[: 1 << 12, 0])) > AUTO_CLASSES
 
 
-@dataclass
+@dataclass(eq=False)
 class Dataset:
     """Rows of inputs with the targets that a network should give for them.
 
@@ -714,16 +472,6 @@ class Dataset:
         if rows is not None:
             y = y[rows]
         return np.bincount(y, minlength=len(self.classes)).tolist()
-
-
-def targets_for(loss: str, targets: list[str] | None) -> list[str] | None:
-    """Return what the outputs for targets of these names are called: as they are, or
-    several quantiles of one."""
-    shares = quantiles_of(loss)
-    if not shares:
-        return targets
-    name = targets[0] if targets else ""
-    return [f"{name} {share}".strip() for share in shares]
 
 
 def as_read_by(net, ds: Dataset, anew: bool = False) -> Dataset:

@@ -23,11 +23,11 @@ from ..core.records import record_type
 from ..layers import InputColumn
 from ..utils import DataError, log
 from .column import shortened
-from .dataset import TableRows
 from .encoders import ENCODERS, CategoryEncoder, ColumnEncoder
 from .kinds import Kind
 from .records import filled_records
 from .row_encoder import RowEncoder
+from .table_rows import TableRows
 from .written import UnknownForm, from_fields, is_truth
 
 ENCODED_ROWS = 1 << 16  # encoded at a time

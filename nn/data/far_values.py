@@ -9,8 +9,8 @@ import numpy as np
 
 from ..utils import RowError
 from .column import number_text
-from .dataset import TableRows
 from .row_reader import RowReader
+from .table_rows import TableRows
 
 FAR_VALUE = 1e18  # from which float32 has no room for a square
 BLOCK_OF_ROWS = 65536  # that are read at a time

@@ -12,7 +12,7 @@ import numpy as np
 from ..settings.values import in_a_list
 from ..utils import DataError
 from .column import MOSTLY, OTHERS, Column, Odd, Table, is_not_finite, shortened
-from .dataset import Places, Schema
+from .schema import Places, Schema
 from .source import TableSource
 from .written import DIGIT
 

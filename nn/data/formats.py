@@ -20,10 +20,10 @@ from .arrays import Arrays, npy, read_cifar, read_idx, read_npz
 from .arrow import feather, orc, parquet
 from .column import BYTE_ORDER_MARK
 from .csv_table import CsvSource
-from .dataset import Schema
 from .excel import excel
 from .frames import json_array, json_lines
 from .pictures import MAGIC, read_folder, read_pictures
+from .schema import Schema
 from .source import (
     IMAGE_SUFFIXES,
     Fetched,

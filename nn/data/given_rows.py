@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..utils import DataError
-from .dataset import TableRows, with_gaps
 from .encoding import CALL_ROWS
+from .table_rows import TableRows, with_gaps
 
 
 def rows_of(net, x) -> np.ndarray | TableRows:

@@ -41,22 +41,14 @@ from .column import (
     odd_words,
     settled,
 )
-from .dataset import (
-    PICTURE_NAMES,
-    Dataset,
-    Places,
-    Schema,
-    TableRows,
-    columns_digest,
-    name_of,
-)
+from .dataset import PICTURE_NAMES, Dataset, columns_digest, name_of
 from .encoders import ColumnEncoder
 from .fields import odd_remarks
 from .formats import TABLE_FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, column_kind, decide_kinds
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .pictures import BYTE, log_range
+from .pixels import BYTE, log_range
 from .remarks import remarks_on
 from .roles import (
     role_values,
@@ -64,8 +56,10 @@ from .roles import (
     without_unlabelled,
     without_weightless,
 )
+from .schema import Places, Schema
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
 from .splits import Split, split_rows
+from .table_rows import TableRows
 from .targets import dataset_of, now_among, targets_may_lack, targets_of
 from .twins import sets_of_twins
 from .written import canonical_word

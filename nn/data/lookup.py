@@ -12,8 +12,8 @@ from collections import Counter
 
 from ..settings.values import in_a_list, split_names
 from ..utils import DataError, LayersMismatch, UsageError, closest, listed
-from .dataset import ROW_ROLES, Choices, Places, Schema
 from .kinds import Kind, parse_choices
+from .schema import ROW_ROLES, Choices, Places, Schema
 from .source import TableSource
 
 

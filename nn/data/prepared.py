@@ -24,15 +24,16 @@ from ..settings.values import (
 )
 from ..utils import DataError, LayersMismatch, UsageError, listed
 from .column import GAPS, WINDOWS, number_text
-from .dataset import Dataset, TableRows, all_weightless, check_trainable, name_of
+from .dataset import Dataset, all_weightless, check_trainable, name_of
 from .encoding import Encoding
 from .kinds import NUMBER
 from .medians import medians_of
-from .pictures import check_range, pictures_of
+from .pixels import check_range, pictures_of
 from .row_reader import RowReader
 from .scaling import Moments, Scaling, check_spread
 from .splits import Split
 from .statistics import statistics_of
+from .table_rows import TableRows
 from .word_means import WordMeans, columns_with_means, means_of
 
 # of the range of the training targets, that --clip leaves on either side

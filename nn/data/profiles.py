@@ -17,9 +17,9 @@ import numpy as np
 
 from ..core.weighted import distinct_counts
 from .column import Column
-from .dataset import TableRows
 from .encoders import ColumnEncoder
 from .kinds import least_rows
+from .table_rows import TableRows
 
 CELLS = 10  # of numbers
 COMMONEST = 16  # words that have a cell each

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..settings.values import in_a_list
 from .column import Column, number_text
-from .dataset import Dataset, TableRows
+from .dataset import Dataset
 from .kinds import LEAST_SLOT_ROWS
+from .table_rows import TableRows
 
 _LOOK_ROWS = 1000  # which rule out nearly all columns
 _MOST_SUMMED_COLUMNS = 200  # of which sums are looked for

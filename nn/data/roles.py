@@ -23,9 +23,10 @@ from .column import (
     without_words,
     words_that_occur,
 )
-from .dataset import LEAST_EXPOSURE, Places, all_weightless
+from .dataset import LEAST_EXPOSURE, all_weightless
 from .fields import first_odd, place_of
 from .kinds import Kind, column_kind, way_of_numbers
+from .schema import Places
 from .source import TableSource
 
 # -------------------------------------------------------------- rows that are left out

@@ -17,9 +17,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .column import Column, is_coarse
-from .dataset import Dataset, TableRows
+from .dataset import Dataset
 from .encoders import ColumnEncoder
 from .encoding import are_places
+from .table_rows import TableRows
 
 KEPT = 512  # hashes of a model
 # that are mixed one after the other; rows of more numbers are hashed one after the

@@ -14,8 +14,9 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from .column import Column, number_in
-from .dataset import Schema, TableRows
 from .row_encoder import MOST_KNOWN
+from .schema import Schema
+from .table_rows import TableRows
 
 _FIELD_TYPES = {int, float, str, bool, type(None)}
 _NUMPY_TYPES = {np.float64, np.int64, np.bool_, np.str_}  # the same values

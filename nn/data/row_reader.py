@@ -10,12 +10,12 @@ import numpy as np
 
 from ..utils import DataError
 from .column import in_type as _in_type
-from .dataset import TableRows
 from .encoding import Encoding
 from .medians import fill_gaps, has_gaps, log_filled
-from .pictures import BYTE
+from .pixels import BYTE
 from .records import new_rows
 from .scaling import Scaling
+from .table_rows import TableRows
 
 
 class RowReader(NamedTuple):
@@ -24,7 +24,7 @@ class RowReader(NamedTuple):
     dtype: of the parameters. shape: of a row: the number of values, or (channels,
     height, width). columns: their names. medians: of plain numbers, None where a gap
     is refused or the encoding's. number_type: of columns of numbers; None: as the rows
-    have it. pictures: see pictures.py.
+    have it. pictures: see pixels.py.
     """
 
     dtype: str

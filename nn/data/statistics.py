@@ -10,9 +10,9 @@ import numpy as np
 
 from ..core.weighted import distinct_counts, median, quantiles
 from .calendar import DATE_CYCLES, DATE_PARTS, YEAR_SECONDS, part, phase
-from .dataset import TableRows
 from .kinds import NUMBER, ONE_HOT, Kind
 from .scaling import Moments
+from .table_rows import TableRows
 
 MOST_MEANS = 1 << 12  # words of a column that have means
 SAMPLE = 1 << 17  # values of which the median and the quantiles are taken

@@ -28,10 +28,11 @@ from .column import (
     shortened,
     valued,
 )
-from .dataset import AUTO_CLASSES, CHANGE, Dataset, Schema, Targets, name_of
+from .dataset import AUTO_CLASSES, CHANGE, Dataset, Targets, name_of
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
 from .labels import Labels, about_no_labels, labels_by, labels_in
+from .schema import Schema
 from .source import TableSource
 from .written import WrittenNumbers
 

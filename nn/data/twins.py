@@ -8,8 +8,9 @@ from itertools import chain
 
 import numpy as np
 
-from .dataset import Dataset, TableRows
+from .dataset import Dataset
 from .row_hashes import bits_of_numbers, mixed, scattered
+from .table_rows import TableRows
 
 LEAST_TWIN_SHARE = 0.01  # of the rows, above which those with a twin count
 # of the distinct rows, that have no twin: the table is fine enough to tell rows apart

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..core.random import STREAM_FOLDS, shuffled
-from .dataset import Dataset, TableRows
+from .dataset import Dataset
 from .kinds import ONE_HOT
+from .table_rows import TableRows
 from .twins import twins_to_keep_together
 
 MEANS_PARTS = 5  # of the training rows

@@ -17,7 +17,7 @@ import numpy as np
 from ..data import profiles, row_hashes
 from ..data.column import CODE_PAGES, LABEL_TYPES, labels_of
 from ..data.encoding import Encoding, are_places
-from ..data.pictures import are_pictures
+from ..data.pixels import are_pictures
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import METRICS, SCALINGS, TASKS

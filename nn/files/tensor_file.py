@@ -15,7 +15,7 @@ import math
 import os
 import re
 import stat
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,7 @@ _SAFETENSORS = re.compile(rb".{8}\{", re.DOTALL)  # the header's length, and JSO
 _ARRAY_TYPES = ("uint8", "float16", "uint32", "float32", "float64", "int64")
 
 
-@dataclass(frozen=True)
-class TensorFile:
+class TensorFile(NamedTuple):
     """A kind of file: under which key its facts stand, and how its errors speak of
     it."""
 

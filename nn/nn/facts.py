@@ -56,7 +56,7 @@ class Facts:
     medians: list[float] | None = None
     history: dict = field(default_factory=lambda: {"loss": [], "val_loss": None})
     config: dict = field(default_factory=dict)  # settings of the training
-    # data/pictures.py; None: a table, or a model of an earlier version
+    # data/pixels.py; None: a table, or a model of an earlier version
     pictures: dict | None = None
 
 

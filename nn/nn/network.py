@@ -17,12 +17,13 @@ from ..backends import elsewhere
 from ..cluster import RankGroup
 from ..core.random import GlibcRandom
 from ..core.thresholds import tempered
-from ..data.dataset import Choices, Dataset, Schema, targets_for
+from ..data.dataset import Dataset
 from ..data.encoding import Encoding
 from ..data.given_rows import rows_and_exposures, times
 from ..data.records import check_left, network_bytes
 from ..data.row_memory import RowMemory
 from ..data.row_reader import RowReader
+from ..data.schema import Choices, Schema, targets_for
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
 from ..nn_aux import DTYPES, INITIALIZERS, TASKS, loss_of, quantiles_of
 from ..settings.flags import (

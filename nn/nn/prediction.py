@@ -9,8 +9,8 @@ from operator import itemgetter
 
 import numpy as np
 
-from ..data.dataset import TableRows
 from ..data.far_values import furthest, name_of_column, value_text
+from ..data.table_rows import TableRows
 from ..layers import predict_alike
 from ..utils import RowError
 

@@ -17,8 +17,8 @@ import numpy as np
 from ..card import card_of
 from ..core.metrics import checked_weights
 from ..data.column import Column
-from ..data.dataset import TableRows
 from ..data.source import short_name
+from ..data.table_rows import TableRows
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import METRICS, TASKS

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.conformal import by_class
 from ..core.metrics import decide, decide_each, placements, without_zeros
 from ..core.weighted import at_rows
-from ..data.pictures import BYTE
+from ..data.pixels import BYTE
 from ..nn import Network
 from ..nn_aux import TASKS
 from ..settings.values import parse_rule

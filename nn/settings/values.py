@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..layers import LARGEST
 from ..nn_aux import (
@@ -320,8 +320,7 @@ def check_is_number(threshold: float | str | None) -> None:
         )
 
 
-@dataclass(frozen=True)
-class NumberEmbedding:
+class NumberEmbedding(NamedTuple):
     """The inputs that --number_embedding makes of a column of numbers.
 
     kind: linear, pieces (of the axis) or waves. count: of them. deviation: of the

@@ -17,7 +17,7 @@ from ..core import losses as core_losses
 from ..core.metrics import decide
 from ..core.thresholds import cut_offs
 from ..core.weighted import quantiles
-from ..data.dataset import TableRows
+from ..data.table_rows import TableRows
 from ..nn import Network
 from ..nn_aux import TASKS
 from ..utils import axis_texts

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..core.bootstrap import Sampling, in_each_resample, student_quantile
 from ..core.metrics import Judged, check_metric, formula_name, metric
-from ..data.dataset import Dataset, TableRows, as_read_by
+from ..data.dataset import Dataset, as_read_by
 from ..data.loading import load_for, without_gaps
+from ..data.table_rows import TableRows
 from ..matrix import matmul
 from ..nn import Network
 from ..nn_aux import METRICS

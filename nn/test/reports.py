@@ -29,7 +29,7 @@ from ..core.metrics import (
 )
 from ..core.weighted import at_rows
 from ..data.dataset import Dataset, as_read_by, name_of
-from ..data.pictures import check_range
+from ..data.pixels import check_range
 from ..data.twins import twins_to_keep_together
 from ..nn import Network
 from ..nn.model import target_of

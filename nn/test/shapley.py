@@ -46,9 +46,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import SUFFIXES, extension, pointer
-from ..data.dataset import Dataset, TableRows, as_read_by
+from ..data.dataset import Dataset, as_read_by
 from ..data.given_rows import rows_of
 from ..data.loading import load_for, training_file
+from ..data.table_rows import TableRows
 from ..nn import Network
 from ..utils import InputNotFound, UsageError, default_threads, log, network_of
 from .values import Reading, Value, by_column, engine_of, layers_of, names_of, raw_data

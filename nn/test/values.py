@@ -18,8 +18,8 @@ from dataclasses import replace
 import numpy as np
 
 from .. import backends
-from ..data.dataset import TableRows
-from ..data.pictures import BYTE
+from ..data.pixels import BYTE
+from ..data.table_rows import TableRows
 from ..nn import Network
 from ..nn_aux import TASKS
 from ..utils import UsageError

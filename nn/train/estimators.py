@@ -19,17 +19,12 @@ from ..core.conformal import known_at
 from ..core.metrics import decide
 from ..data import loading
 from ..data.column import TYPES_OF_NUMPY, number_text
-from ..data.dataset import (
-    Choices,
-    Dataset,
-    Schema,
-    TableRows,
-    all_weightless,
-    with_gaps,
-)
+from ..data.dataset import Dataset, all_weightless
 from ..data.encoding import CALL_ROWS
 from ..data.frames import open_frame
 from ..data.given_rows import times
+from ..data.schema import Choices, Schema
+from ..data.table_rows import TableRows, with_gaps
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..nn_aux import DTYPES

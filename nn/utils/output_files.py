@@ -10,9 +10,8 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from .errors import OutputError
 from .messages import os_reason
@@ -338,8 +337,7 @@ class _Taken(Exception):
     """Another process holds the lock."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """A part that this process has claimed. handle: of the open file that is locked, by
     which the claim lasts in processes that inherit it; None where the file system has
     no locks."""

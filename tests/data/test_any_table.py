@@ -21,8 +21,8 @@ from support.tables import trained_on
 import nn
 from nn.data import csv_table
 from nn.data.column import FORMER_GAPS
-from nn.data.dataset import TableRows
 from nn.data.loading import load_for
+from nn.data.table_rows import TableRows
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from support.tables import texts
 
 from nn.data.calendar import DATE_PARTS, part
 from nn.data.column import Column
-from nn.data.dataset import TableRows
 from nn.data.encoders import ENCODERS, NumberEncoder
 from nn.data.encoding import Encoding
 from nn.data.kinds import LEAST_SLOT_ROWS, ONE_HOT, Kind, column_kind, decide_kinds
@@ -20,6 +19,7 @@ from nn.data.statistics import (
     NumberStatistics,
     statistics_of,
 )
+from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
 from nn.settings.flags import BY_NAME

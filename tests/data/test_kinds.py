@@ -12,7 +12,6 @@ from support.tables import texts
 import nn
 from nn.data import kinds, written
 from nn.data.column import Column, Odd
-from nn.data.dataset import Choices
 from nn.data.encoders import CategoryEncoder, NumberEncoder
 from nn.data.encoding import Encoding
 from nn.data.kinds import (
@@ -24,6 +23,7 @@ from nn.data.kinds import (
     split_names,
 )
 from nn.data.loading import canonical
+from nn.data.schema import Choices
 from nn.data.statistics import NumberStatistics, TextStatistics
 from nn.data.written import Order, WrittenDates, WrittenNumbers
 

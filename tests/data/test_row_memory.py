@@ -13,10 +13,10 @@ from support.tables import trained_on
 import nn
 from nn.data import loading
 from nn.data.column import Column
-from nn.data.dataset import TableRows
 from nn.data.encoders import CategoryEncoder, DateEncoder, NumberEncoder
 from nn.data.encoding import Encoding
 from nn.data.row_encoder import MOST_KNOWN
+from nn.data.table_rows import TableRows
 
 ROWS = 90
 MOST_SECONDS = 2e-3  # promised is half of it, of an idle core

@@ -15,7 +15,7 @@ from support.command_line import ONE, environment, run, succeed
 import nn
 from nn import nn_aux
 from nn.backends.engine import EpochSettings
-from nn.data.dataset import Choices
+from nn.data.schema import Choices
 from nn.settings import flags
 from nn.settings.values import BYTES, NUMBER_EMBEDDING, VALIDATION
 from nn.terminal import help, parser
@@ -145,7 +145,7 @@ def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most
 
     pairs = [
         (processor_seconds("-m", "nn", *words), processor_seconds("-c", "import numpy"))
-        for _ in range(6)
+        for _ in range(10)
     ]
     ours, numpy = map(min, zip(*pairs[1:]))
     assert ours <= most * numpy

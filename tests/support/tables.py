@@ -15,7 +15,7 @@ from nn.core._seq import ffi, lib
 from nn.data.column import Column, Selection
 from nn.data.csv_head import read_head
 from nn.data.csv_table import CsvSource
-from nn.data.dataset import Choices, Schema
+from nn.data.schema import Choices, Schema
 from nn.ds import load
 from nn.nn import Network
 from nn.train import train

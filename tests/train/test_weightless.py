@@ -9,7 +9,6 @@ import nn
 from nn.core.weighted import median, quantiles
 from nn.data import medians
 from nn.data.column import Column
-from nn.data.dataset import TableRows
 from nn.data.encoders import CategoryEncoder, NumberEncoder
 from nn.data.kinds import NUMBER, Kind
 from nn.data.loading import held_out
@@ -17,6 +16,7 @@ from nn.data.medians import medians_of
 from nn.data.scaling import Moments, Scaling
 from nn.data.splits import split_rows
 from nn.data.statistics import statistics_of
+from nn.data.table_rows import TableRows
 from nn.files import model_file
 from nn.test.importance import curves
 from nn.test.shapley import background_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...data.pictures import BYTE
+from ...data.pixels import BYTE
 from ...utils import counted
 from .c_inputs import Columns
 from .c_text import C_NUMBERS, comment

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from ...data.column import blurs
-from ...data.pictures import BYTE
+from ...data.pixels import BYTE
 from ...data.written import WrittenDates, WrittenNumbers
 from ...nn_aux import TASKS
 from ...utils import UsageError

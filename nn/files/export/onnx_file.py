@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from ...data.pictures import BYTE
+from ...data.pixels import BYTE
 from ...layers import input_shape
 from ...nn_aux import TASKS
 from ...utils import UsageError, atomic_file

@@ -22,7 +22,7 @@ from ...data.encoders import (
     TruthEncoder,
 )
 from ...data.encoding import Encoding
-from ...data.pictures import BYTE
+from ...data.pixels import BYTE
 from ...data.written import YES_NO, Order
 from ...layers import InputColumn
 from .columns import UNSEEN, are_rounded, pixel_divisor, spellings
