@@ -26,7 +26,7 @@ def no_fold(kind: np.dtype) -> int:
     return int(np.iinfo(kind).max)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Crossed:
     """The folds of the rows of a data set, and the scores of those that a fold judges.
 

@@ -76,7 +76,7 @@ ENGINE = MODEL_MODES | {"info"}  # makes an engine
 EXPLAIN = frozenset({"explain"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Flag:
     """A setting: its name (dashes pass for underscores), its help, its values, its
     default.
@@ -143,7 +143,7 @@ def _name_of(name: str, names: Iterable[str], help: str, **fields) -> Flag:
     return Flag(name, f"{', '.join(names)} ({help})", one_of(names), "NAME", **fields)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mode(Flag):
     """A mode of nn: a flag, mostly a switch, and a word, which others follow.
 

@@ -116,7 +116,7 @@ OTHER_NAMES = {  # what other programs call a value -> its name here
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Value:
     """A kind of value: how to read its text, which values are allowed, the words for
     them, and its type in Python.

@@ -3,7 +3,8 @@
     observe.py       Observers: those that --profile, --trace, --history and --logdir
                      ask for; medians of the steps that an engine has timed, layer by
                      layer
-    callbacks.py     losses as CSV, and several watchers as one
+    callbacks.py     what a watcher is told, and several as one
+    history.py       losses as CSV
     trace.py         what happened when, as a Chrome trace
     tensorboard.py   event files for TensorBoard
 

@@ -11,7 +11,8 @@ from ..backends.engine import TimedStep
 from ..layers import Layer
 from ..utils import check_writable, log
 from . import trace
-from .callbacks import Callback, Callbacks, CsvHistory
+from .callbacks import Callback, Callbacks
+from .history import CsvHistory
 
 PROFILED = 200  # timed; medians of more say the same
 

@@ -37,7 +37,7 @@ from nn.utils import (
     atomic_write,
     check_writable,
 )
-from nn.watch.callbacks import CsvHistory
+from nn.watch.history import CsvHistory
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--epochs", 2, "--quiet"]
 PREDICT = ["--predict", "--dataset", "two.csv", "--model", "m.bin", "--quiet"]

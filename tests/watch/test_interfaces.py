@@ -15,7 +15,8 @@ from nn.backends.engine import Engine, Pack
 from nn.backends.member import Turns
 from nn.study.sweep import _EpochTimes
 from nn.terminal.progress import Bar, Lines
-from nn.watch.callbacks import Callback, Callbacks, CsvHistory
+from nn.watch.callbacks import Callback, Callbacks
+from nn.watch.history import CsvHistory
 from nn.watch.tensorboard import TensorBoard
 from nn.watch.trace import Trace
 

@@ -11,7 +11,8 @@ import nn
 from nn.backends.engine import TimedStep
 from nn.study import sweep
 from nn.test.out_of_fold import summary
-from nn.watch.callbacks import Callback, CsvHistory
+from nn.watch.callbacks import Callback
+from nn.watch.history import CsvHistory
 from nn.watch.observe import layer_times
 from nn.watch.tensorboard import TensorBoard
 from nn.watch.trace import Trace
