@@ -620,8 +620,9 @@ def importance_report(importance: dict, curves: dict, net: Network) -> None:
         output = "the value"
         if net.classes:
             output = cut_line(net.classes[-1], 80)
+        losses = dict(zip(importance["names"], importance["mean"], strict=True))
         for column, points in curves.items():
-            if points:
+            if points and losses[column] > 0:  # else the curve is flat
                 texts = ", ".join(_point_texts(points))
                 print(f"{cut_line(column, 80)}: {output} {texts}")
     for *names, r in importance["correlated"][:3]:
