@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 from .nn import Network
-from .nn_aux import METRICS, quantiles_of
+from .nn_aux import METRICS, METRICS_OF_LOSSES, quantiles_of
 from .utils import figure_text, listed, plural, target_text
 
 MOST_GROUPS = 4  # of equal networks
@@ -16,7 +16,16 @@ _BY = {"folds": "out of fold", "validation": "validated"}
 _WORDS_OF_TASK = {"binary": "two classes", "regression": "numbers"}
 # of layers, where all networks of a task have the same or it says nothing of the size
 _SAYS_LITTLE = re.compile(r",dropout[\d.]+(:\w+)?|:\w+$")
-METRICS_OF_CARD = ("roc_auc", "accuracy", "f1", "log_loss", "rmse", "mae", "r2")
+METRICS_OF_CARD = (
+    "roc_auc",
+    "accuracy",
+    "f1",
+    "log_loss",
+    *METRICS_OF_LOSSES,
+    "rmse",
+    "mae",
+    "r2",
+)
 
 
 def card_of(net: Network, size: int | None = None) -> dict[str, str]:
@@ -120,7 +129,11 @@ def _judged_of(net: Network) -> dict[str, str]:
     judged = net.judged
     if judged is not None:
         texts = []
-        for name in METRICS_OF_CARD:
+        names = METRICS_OF_CARD
+        if quantiles_of(net.loss):
+            # the distance from a quantile does not say how good it is
+            names = METRICS_OF_LOSSES
+        for name in names:
             if judged["metrics"].get(name) is None:
                 continue
             text = f"{METRICS[name].label} {figure_text(judged['metrics'][name])}"

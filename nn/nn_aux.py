@@ -373,6 +373,10 @@ MONITORS = [
     for name, metric in METRICS.items()
     if not {"series", "losses"} & {*metric.of.values()}
 ]
+# that only a training by their loss has
+METRICS_OF_LOSSES = [
+    name for name, metric in METRICS.items() if "losses" in metric.of.values()
+]
 # name -> multiply-adds of forward passes that the trainings of --effort may take
 # together
 EFFORTS = {

@@ -67,7 +67,7 @@ def _targets_of(ds) -> str:
     if ds.labels is not None:
         return f"{ds.task}, {listed(_labels_of(ds))}"
     if ds.classes is None:
-        targets = ds.targets or [plural(ds.outputs, "value")]
+        targets = ds.names_of_targets or [plural(ds.outputs, "value")]
         return f"regression of {', '.join(targets)}"
     counts = [
         f"{name} ({count})"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..card import card_of
 from ..layers import Layer
 from ..nn import Network
-from ..nn_aux import METRICS
+from ..nn_aux import METRICS, METRICS_OF_LOSSES
 from ..utils import (
     LONGEST_MESSAGE,
     axis_texts,
@@ -86,8 +86,6 @@ def _labels(task: str) -> dict[str, str]:
     }
 
 
-# that only a training by their loss has
-OF_LOSSES = [name for name, metric in METRICS.items() if "losses" in metric.of.values()]
 RATE_LABELS = _labels("binary") | _labels("multilabel")
 NUMBERS = _labels("regression")
 SERIES = {
@@ -173,7 +171,7 @@ def _how_good(result: dict) -> str:
 def _effort_baseline(result: dict, baseline: float) -> str:
     """Return the baseline of --effort, in the unit of the target."""
     figures = result.get("out_of_fold") or result.get("validated") or {}
-    of_loss = next((name for name in OF_LOSSES if name in figures), None)
+    of_loss = next((name for name in METRICS_OF_LOSSES if name in figures), None)
     if of_loss:
         return f"{METRICS[of_loss].label} {short_text(baseline)}"
     if result["classes"] or "labels" in result:
@@ -190,19 +188,23 @@ def _figures_of_effort(result: dict) -> str:
     else:
         rows = "validated"
         figures = result["validated"]
+    by_target = figures.get("per_target", ())
+    are_quantiles = any("coverage" in row for row in by_target)
     texts = [
         _with_interval(label, name, figures)
         for name, label in OF_EFFORT.items()
-        if name in figures
+        # the distance from a quantile does not say how good it is
+        if name in figures and (name in METRICS_OF_LOSSES or not are_quantiles)
     ]
     line = f"{rows}: {', '.join(texts)}"
-    name = "roc_auc" if "labels" in result else "r2"
-    targets = [
-        f"{row['target']} {short_text(row[name])}"
-        for row in figures.get("per_target", ())
-    ]
+    if are_quantiles:
+        name = label = "coverage"
+    else:
+        name = "roc_auc" if "labels" in result else "r2"
+        label = METRICS[name].label
+    targets = [f"{row['target']} {short_text(row[name])}" for row in by_target]
     if targets:
-        line += f"; {METRICS[name].label} by target: {', '.join(targets)}"
+        line += f"; {label} by target: {', '.join(targets)}"
     return line
 
 
@@ -262,11 +264,10 @@ OF_EFFORT = {
         "f1",
         "accuracy",
         "log_loss",
+        *METRICS_OF_LOSSES,
         "rmse",
         "mae",
         "r2",
-        "deviance",
-        "pinball",
     )
 }
 # times the training loss, from which a network knows its training rows rather than

@@ -77,6 +77,25 @@ def test_info_of_a_search_is_a_card_with_the_figures_of_its_training(trained):
     assert "learning_rate" not in text
 
 
+@pytest.mark.parametrize(
+    "loss, text",
+    [
+        ("quantile=.1,.9", "pinball loss 0.123"),
+        ("quantile=.1", "pinball loss 0.123, RMSE 4"),
+        ("mse", "RMSE 4"),
+    ],
+)
+def test_a_card_begins_with_the_metric_of_the_loss(loss, text):
+    """Of several quantiles there is no other: their distances are no errors."""
+    outputs = loss.count(",") + 1
+    net = nn.Network(f"2,{outputs}", "regression", loss=loss)
+    metrics = {"rmse": 4.0}
+    if loss != "mse":
+        metrics["pinball"] = 0.123
+    net.judged = {"by": "folds", "metrics": metrics, "intervals": {}}
+    assert card_of(net)["out of fold"] == text
+
+
 def test_a_page_begins_with_the_card_and_names_the_columns_left_out(trained):
     folder, _ = trained
     succeed("info", folder / "m.bin", "--report", folder / "p.md")

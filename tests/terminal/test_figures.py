@@ -449,7 +449,14 @@ def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
     effort["out_of_fold"] = {"rmse": 2.0, "deviance": 1.5}
     alone = "the mean alone would have mean deviance 6.25"
     lines = last_lines(capsys, effort)
-    assert lines[1] == f"out of fold: RMSE 2.00, mean deviance 1.50; {alone}"
+    assert lines[1] == f"out of fold: mean deviance 1.50, RMSE 2.00; {alone}"
+    low = {"target": "u 0.1", "r2": -3.0, "coverage": 0.125}
+    high = {"target": "u 0.9", "r2": -2.0, "coverage": 0.875}
+    of_quantiles = {"rmse": 2.0, "r2": -2.5, "pinball": 0.5, "per_target": [low, high]}
+    effort["out_of_fold"] = of_quantiles
+    line = last_lines(capsys, effort)[1]
+    coverage = "coverage by target: u 0.1 0.125, u 0.9 0.875"
+    assert line.startswith(f"out of fold: pinball loss 0.500; {coverage}; the mean")
 
 
 def test_the_last_line_has_the_intervals_that_are_known(capsys):
