@@ -92,7 +92,7 @@ def test_a_card_begins_with_the_metric_of_the_loss(loss, text):
     metrics = {"rmse": 4.0}
     if loss != "mse":
         metrics["pinball"] = 0.123
-    net.judged = {"by": "folds", "metrics": metrics, "intervals": {}}
+    net.judged = {"by": "folds", "rows": 9, "metrics": metrics, "intervals": {}}
     assert card_of(net)["out of fold"] == text
 
 
