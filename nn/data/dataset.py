@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,6 +44,7 @@ class Targets:
     row: Callable[[int], str]  # how messages call a row
     names: list[str] | None = None
     columns: list[str] | None = None  # the names of the target columns
+    places: Sequence[int] = ()  # of the target columns in the file, from 0
     # the two classes of each column; values are then 0 and 1
     labels: list[list[str]] | None = None
     are_classes: bool = False  # names are classes by the file's format, however many

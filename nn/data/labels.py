@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..utils import DataError, listed
-from .column import TRUTHS, Column, Table, as_text, number_in, number_text
+from ..settings.values import split_names
+from ..utils import DataError, UsageError, listed
+from .column import TRUTHS, Column, Table, as_text, decimal_text, number_in, number_text
 from .fields import place_of
 from .source import TableSource
 
@@ -72,6 +73,59 @@ def about_no_labels(place: str, columns: list[Column], names: list[str]) -> Data
     return DataError(
         f"{place}: targets of one class only, expected two for --task multilabel"
     )
+
+
+def asked_positives(
+    asked: str, names: list[list[str]], callings: list[tuple[str, ...]], place: str
+) -> list[str | None]:
+    """Return the class of each target that --positive names, a class or COL=CLASS; None
+    where it names none. names: both classes of each. callings: what it is called.
+    Raises UsageError for a word that is no class, and for both classes of a target."""
+    positives = [None] * len(names)
+    classes = {name for pair in names for name in pair}
+    for word in split_names(asked, classes):
+        found = list(map(_class_asked_for, [word] * len(names), names, callings))
+        if not any(found):
+            told = [" and ".join(pair) for pair in names]
+            if len(names) > 1:
+                pairs = zip(told, callings, strict=True)
+                told = [f"{pair} of {called[0]}" for pair, called in pairs]
+            raise UsageError(
+                f"--positive {word}: {place} has the classes {listed(told)}; name one of them"
+            )
+        for number, name in enumerate(found):
+            if name is not None and positives[number] not in (None, name):
+                both = " and ".join(names[number])
+                raise UsageError(
+                    f"--positive {asked}: names both classes of {callings[number][0]}, {both}; name one of them"
+                )
+            positives[number] = name or positives[number]
+    return positives
+
+
+def with_positives(
+    values: np.ndarray, names: list[list[str]], positives: list[str | None]
+) -> tuple[np.ndarray, list[list[str]]]:
+    """Return 0 and 1 of targets (rows, targets), and both classes of each, whose second
+    one is the positive class that was asked for."""
+    swaps = [pair[0] == asked for pair, asked in zip(names, positives, strict=True)]
+    swapped = [
+        pair[::-1] if swap else pair for pair, swap in zip(names, swaps, strict=True)
+    ]
+    return np.where(swaps, 1 - values, values), swapped
+
+
+def _class_asked_for(word: str, pair: list[str], called: tuple[str, ...]) -> str | None:
+    """Return the class of a target that a word of --positive names, None for none."""
+    column, _, name = word.rpartition("=")
+    texts = [word, name.strip()] if column.strip() in called else [word]
+    for text in texts:
+        if text in pair:
+            return text
+        same = [name for name in pair if decimal_text(name) == decimal_text(text)]
+        if len(same) == 1:
+            return same[0]
+    return None
 
 
 def _label_in(column: Column, is_asked: bool) -> list[str] | None:

@@ -31,7 +31,14 @@ from .column import (
 from .dataset import AUTO_CLASSES, CHANGE, Dataset, Targets, name_of
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
-from .labels import Labels, about_no_labels, labels_by, labels_in
+from .labels import (
+    Labels,
+    about_no_labels,
+    asked_positives,
+    labels_by,
+    labels_in,
+    with_positives,
+)
 from .schema import Schema
 from .source import TableSource
 from .written import WrittenNumbers
@@ -64,7 +71,7 @@ def targets_of(
 ) -> Targets:
     """Return the targets of a table's rows. Raises DataError for a field that is no
     target."""
-    facts = {"place": source.path, "row": table.row, "columns": None}
+    facts = {"place": source.path, "row": table.row, "places": places}
     if source.names:
         facts["columns"] = [source.names[place] for place in places]
     columns = [table.columns[place] for place in places]
@@ -245,9 +252,14 @@ def dataset_of(
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     target_rows = _with_labels(target_rows, schema)
     y, task, classes = resolve(target_rows, schema)
-    if schema.classes is None and not schema.plain:
-        asked = schema.choices.positive
-        y, classes = _positive_last(y, classes, task, asked, target_rows.place)
+    labels = target_rows.labels
+    asked = schema.choices.positive
+    if task == "multilabel" and schema.labels is None and asked is not None:
+        callings = _callings_of(target_rows)
+        positives = asked_positives(asked, labels, callings, target_rows.place)
+        y, labels = with_positives(y, labels, positives)
+    elif task != "multilabel" and schema.classes is None and not schema.plain:
+        y, classes = _positive_last(y, classes, task, asked, target_rows)
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if task == "regression":
         ends = []
@@ -256,7 +268,7 @@ def dataset_of(
             ends = np.append(np.nan_to_num(np.abs(y)).argmax(axis=0), least).tolist()
         ds.row_names = {row: target_rows.row(row) for row in ends}
     if task == "multilabel":
-        ds.labels = target_rows.labels
+        ds.labels = labels
         ds.label_type = target_rows.label_type
     if classes is not None and schema.classes is None:
         ds.label_type = _type_of(classes, target_rows.label_type)
@@ -467,33 +479,41 @@ def _task_of(task: str, classes: list[str], outputs: int | None) -> str:
     return "multiclass"
 
 
+def _callings_of(targets: Targets) -> list[tuple[str, ...]]:
+    """Return what each target column is called: by its name, and its index in the
+    file."""
+    places = list(map(str, targets.places or range(targets.width)))
+    if targets.columns is None:
+        return [(f"column {place}", place) for place in places]
+    return list(zip(targets.columns, places, strict=True))
+
+
 def _positive_last(
-    y: np.ndarray, classes: list[str] | None, task: str, asked: str | None, place: str
+    y: np.ndarray,
+    classes: list[str] | None,
+    task: str,
+    asked: str | None,
+    targets: Targets,
 ):
     """Return (y, class names) with the positive of two classes last: as asked; yes
     beside no; 1 above another number; the rarer. Raises UsageError for a name that is
     none of two classes."""
     if task != "binary" or len(classes) != 2:
         if asked is not None:
-            target = "several targets" if task == "multilabel" else "numbers"
+            found = "numbers"
             if classes is not None:
-                target = plural(len(classes), "class", "es")
+                found = plural(len(classes), "class", "es")
             raise UsageError(
-                f"--positive {asked}: {place} has {target}, expected two classes; leave it out"
+                f"--positive {asked}: {targets.place} has {found}, expected two classes; leave it out"
             )
         return y, classes
     says_yes = [TRUTHS.get(name.lower()) for name in classes]
     no, yes = np.bincount(y, minlength=2)
     positive = int(number_in(classes[1]) == 1 or yes <= no)
     if asked is not None:
-        same = [name for name in classes if decimal_text(name) == decimal_text(asked)]
-        if asked in classes:
-            same = [asked]
-        if len(same) != 1:
-            raise UsageError(
-                f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them"
-            )
-        positive = classes.index(same[0])
+        callings = _callings_of(targets)[:1]
+        (name,) = asked_positives(asked, [classes], callings, targets.place)
+        positive = classes.index(name)
     elif set(says_yes) == {False, True}:
         positive = says_yes.index(True)
     if positive == 1:

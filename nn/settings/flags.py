@@ -338,8 +338,8 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "positive",
-            "The class that metrics and scores are about (yes, 1, else the rarer of two).",
-            TEXT,
+            "The class that metrics and scores are about (yes, 1, else the rarer of two); COL=CLASS of one of several targets.",
+            FORMS,
             "CLASS",
             taker="load",
             later=True,

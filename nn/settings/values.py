@@ -61,10 +61,10 @@ def joined_names(given: Iterable) -> str:
     for name, form in given.items():
         if form is None:
             words.append(str(name))
-        elif isinstance(form, str):
-            words.append(f"{name}={form}")
-        else:
+        elif isinstance(form, (list, tuple)):
             words.append(f"{name}={'<'.join(map(str, form))}")
+        else:
+            words.append(f"{name}={plain(form)}")
     return joined_names(words)
 
 

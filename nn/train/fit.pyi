@@ -19,7 +19,7 @@ def fit(
     layers: str | Sequence[int | str] | None = ...,
     callback: Callback | None = ...,
     checkpoint: str | Checkpoint | None = ...,
-    positive: str | None = ...,
+    positive: str | list[str] | dict[str, Any] | None = ...,
     task: str | None = ...,
     scaling: str | None = ...,
     holdout: float | None = ...,

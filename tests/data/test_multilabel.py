@@ -88,6 +88,69 @@ def test_a_label_of_one_word_has_the_classes_of_another_target(tmp_path):
     assert not ds.y[:, 1].any()
 
 
+POSITIVES = {  # --positive, or what Python takes -> the positive class of each target
+    "no": ("1", "no"),
+    "0": ("0", "yes"),
+    "0.0,q=no": ("0", "no"),
+    "q = no": ("1", "no"),
+    "2=0,3=no": ("0", "no"),
+    ("no", 0): ("0", "no"),
+    (("p", 0), ("q", "no")): ("0", "no"),
+}
+
+
+@pytest.mark.parametrize("asked, positives", POSITIVES.items(), ids=map(str, POSITIVES))
+def test_a_person_says_which_class_of_each_target_is_positive(
+    tmp_path, asked, positives
+):
+    columns = made()
+    columns["q"] = [["no", "yes"][bit] for bit in columns["q"]]
+    columns["q"][5] = ""
+    if asked[0] == ("p", 0):
+        asked = dict(asked)
+    path = write(tmp_path / "t.csv", columns)
+    ds = nn.load(path, target="p,q", positive=asked)
+    assert ds.labels == [
+        sorted(["0", "1"], key=positives[0].__eq__),
+        sorted(["no", "yes"], key=positives[1].__eq__),
+    ]
+    assert np.isnan(ds.y[5, 1])
+    for target, name in zip("pq", positives, strict=True):
+        of_file = [word != "" and str(word) == name for word in columns[target]]
+        assert ((ds.y[:, "pq".index(target)] == 1) == of_file).all()
+
+
+def test_a_single_target_may_be_named_beside_its_positive_class(tmp_path):
+    columns = made()
+    columns["p"] = ["a=1" if bit else "b" for bit in columns["p"]]
+    path = write(tmp_path / "t.csv", columns)
+    for asked, positive in {"p=b": "b", "a=1": "a=1", "2=b": "b"}.items():
+        ds = nn.load(path, target="p", drop="q", positive=asked)
+        assert ds.classes[1] == positive, asked
+        assert ds.y.sum() == columns["p"].count(positive)
+
+
+@pytest.mark.parametrize(
+    "asked, fault",
+    [
+        (
+            "maybe",
+            "--positive maybe: {} has the classes 0 and 1 of p, no and yes of q; ",
+        ),
+        ("q=0", "--positive q=0: {} has the classes"),
+        ("r=no", "--positive r=no: {} has the classes"),
+        ("no,q=yes", "names both classes of q, no and yes; name one of them"),
+    ],
+)
+def test_words_that_are_no_positive_class_are_refused(tmp_path, asked, fault):
+    columns = made()
+    columns["q"] = [["no", "yes"][bit] for bit in columns["q"]]
+    path = write(tmp_path / "t.csv", columns)
+    with pytest.raises(UsageError) as refused:
+        nn.load(path, target="p,q", positive=asked)
+    assert fault.format(path) in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "changes, fault",
     [

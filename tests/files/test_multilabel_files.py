@@ -94,12 +94,34 @@ def test_what_several_labels_do_not_have_is_refused_in_one_line(trained):
         nn.Network("2,2:sigmoid", "multilabel").export("m.m")
     for flags in (
         ["--class_weight", "balanced"],
-        ["--positive", "yes"],
+        ["--positive", "maybe"],
     ):
         given = "--dataset", "t.csv", "--target", "p,q", "--model", "n.bin"
         result = run(*ONE, *given, *flags)
         assert result.code == 2, flags
         assert flags[0] in result.err
+
+
+def test_predictions_and_metrics_are_about_the_class_that_is_asked_for(trained):
+    given = "--dataset", "t.csv", "--target", "p,q", "-q"
+    succeed(*ONE, *given, "--positive", "q=no", "--model", "n.bin")
+    assert nn.Model.load("n.bin").network.labels == [["0", "1"], ["yes", "no"]]
+    told = succeed("test", "n.bin", "t.csv", "--json").json["per_target"][1]
+    with open("t.csv") as file:
+        rows = [line.split(",")[3].strip() for line in file]
+    assert told["tp"] + told["fn"] == rows.count("no")
+    succeed("predict", "n.bin", "t.csv", "-o", "p.csv")
+    with open("p.csv") as file:
+        predicted = list(csv.DictReader(file))
+    assert all(
+        (float(row["score q"]) >= 0.5) == (row["predicted q"] == "no")
+        for row in predicted
+    )
+    result = run(
+        "train", "t.csv", "--init", "n.bin", "--positive", "q=yes", "-m", "o.bin"
+    )
+    assert result.code == 2
+    assert "--positive q=yes: the model of --init has decided it" in result.err
 
 
 def test_one_threshold_is_that_of_all_targets_and_stays_where_a_model_goes_on(trained):
