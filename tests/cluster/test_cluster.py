@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from support import launches
@@ -32,6 +33,7 @@ import nn
 from nn import cluster
 from nn.backends.cpu import share_cores
 from nn.cli import main
+from nn.cluster.mpi import MpiGroup
 from nn.utils import UsageError
 
 STEP = {
@@ -60,6 +62,8 @@ BY_HAND = {"RANK": "2", "WORLD_SIZE": "3"}
         ({**SALLOC, "SLURM_STEP_ID": "4294967290", **HYDRA}, ("mpiexec", 1, 3)),
         ({"WORLD_SIZE": "4"}, None),
         (STEP, ("srun", 1, 4)),
+        # a step of some of the tasks of a job
+        ({**STEP, "SLURM_NTASKS": "8"}, ("srun", 1, 4)),
         ({**STEP, "PMI_RANK": "1", "PMI_SIZE": "4"}, ("srun", 1, 4)),  # --mpi=pmi2
         ({**STEP, "PMIX_RANK": "1"}, ("srun", 1, 4)),  # --mpi=pmix
         (HYDRA, ("mpiexec", 1, 3)),
@@ -118,6 +122,20 @@ def test_shares_are_whole_and_even(rows, ends):
     assert [rank_group.share(rows, rank) for rank in range(3)] == [
         *map(slice, [0, *ends[:2]], ends)
     ]
+
+
+@pytest.mark.parametrize(
+    "hosts, places",
+    [("aaa", [0, 1, 2]), ("aabb", [0, 1, 0, 1]), ("abab", [0, 0, 1, 1])],
+)
+def test_a_rank_has_a_place_among_those_of_its_host(hosts, places, monkeypatch):
+    monkeypatch.setattr(MpiGroup, "gather", lambda *_: list(hosts))
+    for rank, place in enumerate(places):
+        world = SimpleNamespace(
+            Get_rank=lambda rank=rank: rank, Get_size=lambda: len(hosts)
+        )
+        monkeypatch.setattr(MpiGroup, "communicator", lambda _, world=world: world)
+        assert MpiGroup(None, False).local_rank == place
 
 
 WAITING = "rank_group.gather(0)"

@@ -53,16 +53,21 @@ def test_blocks_give_what_the_whole_file_gives_in_a_file_too(folder, small_block
     np.testing.assert_allclose(numbers, expected)
 
 
-def test_rows_of_every_block_have_their_own_deviations(monkeypatch):
+@pytest.mark.parametrize("exposed", [False, True])
+def test_rows_of_every_block_have_their_own_deviations(monkeypatch, exposed):
     monkeypatch.setattr("nn.commands.predictions.ROWS_OF_PREDICTIONS", 4)
     members = [nn.Network("3,2", "regression", seed=seed) for seed in (1, 2, 3)]
     net = nn.Network("3,2", "regression")
     net.combine(members, (1.0, 1.0, 1.0))
     x = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
-    blocks = prediction_table(net, nn.Dataset(x, None, "regression")).blocks
-    deviations = np.hstack([block[3:5] for block in blocks]).T
+    exposures = np.arange(1.0, 11.0) if exposed else None
+    ds = nn.Dataset(x, None, "regression", exposures=exposures)
+    columns = [np.hstack(column) for column in zip(*prediction_table(net, ds).blocks)]
     each = np.stack([member.predict(x) for member in members])
-    np.testing.assert_allclose(deviations, each.std(axis=0), rtol=1e-5)
+    if exposed:
+        each = each * exposures[:, None]
+    np.testing.assert_allclose(np.transpose(columns[1:3]), each.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(np.transpose(columns[3:5]), each.std(axis=0), rtol=1e-5)
 
 
 def test_rows_of_folds_in_time_have_their_own_numbers():

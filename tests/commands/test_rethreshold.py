@@ -7,7 +7,7 @@ from support.command_line import run, succeed, write_three_classes
 
 import nn
 from nn.core.crossed import thresholds_by_others
-from nn.core.thresholds import best_threshold
+from nn.core.thresholds import best_threshold, tempered
 
 
 @pytest.fixture
@@ -69,6 +69,31 @@ def test_a_rule_finds_it_on_rows_that_the_folds_did_not_know(noisy):
     trained = nn.Model.load("rule.bin").network
     assert trained.threshold == net.threshold
     assert trained.crossed.thresholds == net.crossed.thresholds
+
+
+def test_a_rule_finds_the_thresholds_of_a_training_that_calibrates(noisy):
+    """Each fold's by the temperature that the other folds tell."""
+    rule = "f1"
+    shared = "train", "t.csv", "--layers", "2,4,1", "--epochs", 10, "-q"
+    shared += "--folds", 4, "--holdout", 0, "--learning_rate", 0.02
+    shared += "--calibrate", "temperature", "-m"
+    succeed(*shared, "calibrated.bin")
+    succeed(*shared, "rule.bin", "--threshold", rule)
+    result = succeed("threshold", "calibrated.bin", rule, "-o", "new.bin", "--json")
+    nets = [nn.Model.load(name).network for name in ("rule.bin", "new.bin")]
+    trained, net = nets
+    assert len({*net.crossed.temperatures}) == 4
+    assert net.crossed.thresholds == trained.crossed.thresholds
+    ds = nn.load("t.csv")
+    cuts = []
+    for fold, temperature in enumerate(net.crossed.temperatures):
+        others = net.crossed.of_row != fold
+        scores = tempered(net.crossed.scores[others], temperature)
+        cuts.append(best_threshold(rule, ds.y[others], scores[:, 0]))
+    assert net.crossed.thresholds == cuts
+    assert result.json["threshold"] == net.threshold
+    scores = net.crossed.calibrated[:, 0]
+    assert net.threshold == best_threshold(rule, ds.y, scores)
 
 
 def test_a_rule_takes_held_out_rows_or_those_that_are_given(noisy):

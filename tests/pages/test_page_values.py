@@ -19,6 +19,7 @@ from nn.pages import model_page, page, task_blocks
 from nn.pages.chart import Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test import binary_report, multiclass_report, regression_report
+from nn.test.drift import ColumnDrift
 from nn.test.errors import groups_that_err, ranges, row_losses
 from nn.test.importance import importance
 from nn.test.out_of_fold import out_of_fold
@@ -843,6 +844,24 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
     assert by_name["size"] == ["1 to 100, median 40.5", bars, "20.0%"]
     assert " " in bars
     assert "█" in bars
+
+
+def test_the_shares_of_a_drifted_column_are_drawn_in_their_colours():
+    counts = np.array([[5, 0, 40, 40, 0, 15], [0, 0, 30, 10, 0, 10]])
+    labels = ["missing", "below 1", "from 1 to 2", "from 2 to 4", "", "above 4"]
+    column = ColumnDrift("size", labels, counts, slice(2, 5), "1 to 4")
+    picture = model_page._distributions(column, 0)
+    assert list(picture.x.words) == ["missing", "1 to 2", "2 to 4", "above 4"]
+    kept = counts[:, [0, 2, 3, 5]]
+    svg = picture.svg()
+    assert texts(svg)[-2:] == ["training", "these rows"]
+    ticks = re.findall(r'y="([\d.]+)" class="e">([\d.]+)<', svg)
+    heights = [(float(y) - 4, float(share)) for y, share in reversed(ticks)]
+    for number, rows in enumerate(kept):
+        path = re.search(f'class="mark s{number}" d="([^"]+)"', svg)[1]
+        places = [float(y) for y in re.findall(r" ([\d.]+)h0", path)]
+        shares = np.interp(places, *np.transpose(heights))
+        assert np.allclose(shares, rows / rows.sum(), atol=NEAR)
 
 
 def test_the_answer_has_the_rates_of_the_rows():

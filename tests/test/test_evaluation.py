@@ -188,9 +188,14 @@ def test_each_member_is_told_by_the_threshold_that_is_asked_for(folder):
     write_two_classes(folder / "t.csv", 60)
     flags = "--networks 2 --epochs 2 --holdout 0 --model m.bin -q"
     succeed("--train", "--dataset", "t.csv", *flags.split())
+    net = Network.of_file("m.bin")
+    net.combine(net.members, [3.0, 0.5])
+    net.export("m.bin")
     ask = "--test --model m.bin --dataset t.csv --threshold 0.6 --verbose --json"
     told = succeed(*ask.split()).json["members"]
     ds = load("t.csv")
+    assert [figures["weight"] for figures in told] == [3.0, 0.5]
+    assert [figures["seed"] for figures in told] == [0, 1]
     for member, figures in zip(Network.of_file("m.bin").members, told, strict=True):
         said = member.predict(ds.x)[:, 0].astype(np.float64) >= 0.6
         assert figures["threshold"] == 0.6

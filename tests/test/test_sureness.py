@@ -198,6 +198,53 @@ def test_weights_and_groups_count(folder):
     assert figures["level"] == 0.5
 
 
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_what_is_held_of_each_target_counts_its_rows_by_their_weights(task):
+    """New rows, of which some have no second target."""
+    rng = np.random.default_rng(0)
+    frames = []
+    for seed in (0, 1):
+        frame = table(200, seed)[["a", "b", "y"]]
+        frame["z"] = 10 * frame["a"] + rng.normal(size=200)
+        if task == "multilabel":
+            frame[["y", "z"]] = (frame[["y", "z"]] > 0).astype(float)
+        frame["w"] = np.where(frame["b"].abs() > 1, 4.0, 0.25)
+        frames.append(frame)
+    known, new = frames
+    how = {"layers": "auto,4,2", "epochs": 30, "folds": 4, "holdout": 0.0}
+    how["learning_rate"] = 0.02
+    model = nn.fit(known, ["y", "z"], task=task, weight="w", **how)
+    new.loc[::3, "z"] = np.nan
+    figures = model.test(new, level=LEVEL)
+    truth = new[["y", "z"]].to_numpy()
+    inputs = new[["a", "b"]]
+    if task == "regression":
+        low, high = model.predict_interval(inputs, LEVEL)
+        are_held = (low <= truth) & (truth <= high)
+        widths = high - low
+    else:
+        sets = model.predict_set(inputs, LEVEL)
+        widths = np.array([[len(each) for each in row] for row in sets])
+        are_held = np.array(
+            [
+                [value in map(float, each) for value, each in zip(*pair, strict=True)]
+                for pair in zip(truth, sets, strict=True)
+            ]
+        )
+    weights = new["w"].to_numpy()
+    are_there = ~np.isnan(truth)
+    for k, told in enumerate(figures["per_target"]):
+        there = are_there[:, k]
+        share = np.average(are_held[there, k], weights=weights[there])
+        assert told["coverage"] == pytest.approx(share)
+        assert share != pytest.approx(are_held[there, k].mean(), rel=1e-3)
+        assert told["width"] == pytest.approx(np.average(widths[:, k], weights=weights))
+    counts = weights[:, None] * are_there
+    assert figures["coverage"] == pytest.approx(np.average(are_held, weights=counts))
+    expected = np.average(widths.mean(axis=1), weights=weights)
+    assert figures["width"] == pytest.approx(expected)
+
+
 # ---------------------------------------------------------------- what is refused
 
 

@@ -130,6 +130,33 @@ def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alo
     assert figures["folds"][0]["rows"] == sizes[0]
 
 
+@pytest.mark.parametrize("monitor", ["brier", "accuracy"])
+def test_folds_choose_by_the_weights_of_their_rows(monitor):
+    rows = np.arange(122)
+    folds = fold_rows(data("binary", 122, 6), rows, FOLDS, SEED)
+    weights = np.ones(122)
+    weights[folds[2].tested] = 8.0
+    ds = data("binary", 122, 6, weights=weights)
+    net = network("binary")
+    nn.train(net, ds, folds=FOLDS, validation="fold", monitor=monitor, **FLAGS)
+    metrics = np.array([member.history["val_metric"] for member in net.members])
+    best = np.argmax if monitor == "accuracy" else np.argmin
+    of_folds = np.array([weights[fold.tested].sum() for fold in folds])
+    sizes = [len(fold.tested) for fold in folds]
+    common = best(np.average(metrics, axis=0, weights=of_folds))
+    by_rows = best(np.average(metrics, axis=0, weights=sizes))
+    assert common != by_rows, "the data should be such that weights matter"
+    of_rows = out_of_fold(net, ds)
+    for number, member in enumerate(net.members):
+        kept, fold = trained_alone("binary", ds, number, common + 1)
+        assert np.array_equal(vector(member), vector(kept))
+        others = [k for k in range(FOLDS) if k != number]
+        judging = best(np.average(metrics[others], axis=0, weights=of_folds[others]))
+        judge, _ = trained_alone("binary", ds, number, judging + 1)
+        judged = of_rows[2][of_rows[1] == number]
+        assert np.array_equal(judged, judge.predict(ds.x[fold.tested]))
+
+
 def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
     ds = data("binary", 202)
     net = network("binary")

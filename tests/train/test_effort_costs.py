@@ -3,14 +3,17 @@ parameters, on any shape."""
 
 import itertools
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nn
-from nn.nn_aux import EFFORTS
+from nn.nn_aux import EFFORTS, USUAL_PATIENCES
 from nn.train import duration
-from nn.train.effort_plan import EffortPlan
+from nn.train.candidates import WIDE
+from nn.train.effort_plan import EffortPlan, Planned
 
 SHAPES = [(50, 20), (20, 300), (100, 700), (12_000, 20), (100_000, 20)]
 LARGER_SHAPES = [
@@ -44,6 +47,29 @@ def test_the_seconds_that_are_told_follow_rows_threads_and_machine(monkeypatch):
     assert told(1000, 64) == told(1000, 8), "a thread for each network is enough"
     monkeypatch.setattr(duration, "sample_seconds", lambda dtype: 2 * usual)
     assert told(1000, 1) == pytest.approx((2 * least, 2 * most))
+
+
+def test_the_seconds_that_are_told_are_those_of_operations_batches_and_epochs(
+    monkeypatch,
+):
+    """Two threads; of rows that folds judge five networks, of validation rows two."""
+    monkeypatch.setattr(duration, "sample_seconds", lambda dtype: duration.OF_SAMPLE)
+    net = SimpleNamespace(parameter_count=500, dtype="float32")
+    folds = replace(WIDE, folds=5, epochs=100, patience=4, batch_number=16)
+    share = replace(folds, folds=None, epochs=10, batch_number=100)
+    planned = [Planned(folds, net, 4e9), Planned(share, net, 1e9)]
+    seconds = duration.OF_CHOICE
+    for networks, epochs, operations, batch in (
+        (5, USUAL_PATIENCES * 4, 4e9, 16),
+        (2, 10, 1e9, 100),
+    ):
+        batches = operations / 500 / batch
+        of_one_thread = duration.OF_OPERATION * operations
+        of_one_thread += duration.OF_BATCH * batches
+        of_one_thread += duration.OF_NETWORK_EPOCH * networks * epochs
+        seconds += duration.OF_CANDIDATE + of_one_thread / 2**duration.SHARING
+    expected = pytest.approx((seconds / 2, 2 * seconds))
+    assert duration.seconds_of(planned, 2) == expected
 
 
 @pytest.mark.timing

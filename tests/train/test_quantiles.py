@@ -17,6 +17,7 @@ from support.onnx_models import outputs
 
 import nn
 from nn.files import model_file
+from nn.test.reports import figures_by_target
 from nn.utils import DataError, UsageError
 
 LOSS = "quantile=.1,.5,.9"
@@ -124,6 +125,19 @@ def test_coverage_counts_rows_by_their_weights():
         expected = np.average(are_below, weights=weights)
         assert one["coverage"] == pytest.approx(expected, rel=1e-5)
         assert abs(expected - are_below.mean()) > 0.01, "weights matter here"
+
+
+def test_a_target_that_equals_its_quantile_is_not_above_it():
+    truth = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [4.0, 4.0]])
+    told = np.array([[1.0, 1.5], [1.0, 2.0], [3.0, 3.0], [5.0, 3.0]])
+    for weights, shares in ((None, [0.75, 0.75]), ([1, 2, 4, 1], [0.75, 0.875])):
+        rows = figures_by_target(
+            truth,
+            told,
+            weights=weights and np.array(weights, float),
+            loss="quantile=.1,.5",
+        )
+        assert [row["coverage"] for row in rows] == shares
 
 
 def test_far_rows_do_not_cross(fitted):

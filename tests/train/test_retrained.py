@@ -99,14 +99,17 @@ def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold
         assert np.array_equal(parameters[name], other[name])
 
 
-def test_epochs_of_all_rows_are_fewer_where_the_last_fold_knows_fewer(monkeypatch, ds):
-    """Batches of 13: nine of the last fold's rows, ten of all."""
-    options = {"batch_number": 13, "epochs": 12, "patience": 12}
+@pytest.mark.parametrize("size, batches, batches_of_all", [(13, 9, 10), (106, 1, 2)])
+def test_epochs_of_all_rows_are_fewer_where_the_last_fold_knows_fewer(
+    monkeypatch, ds, size, batches, batches_of_all
+):
+    """Of 120 rows the last fold knows 106, another one may know 107."""
+    options = {"batch_number": size, "epochs": 12, "patience": 12}
     _, figures = chosen(ds, **options)
     before, _ = without_retraining(monkeypatch, ds, **options)
     metrics = before.members[7].history["val_metric"]
     best = metrics.index(min(metrics)) + 1
-    expected = round(9 * best / 10)
+    expected = round(batches * best / batches_of_all)
     assert expected < best
     assert figures["retrained"]["epochs"] == [expected]
 

@@ -550,3 +550,21 @@ def test_a_class_is_rare_from_twenty_rows_up_to_a_tenth(positive, rows, is_rare)
         np.zeros((rows, 1)), (np.arange(rows) < positive).astype(int), "binary"
     )
     assert rule_for(ds) == ({"threshold": "f1"} if is_rare else {})
+
+
+@pytest.mark.parametrize(
+    "positive, weight, others, weight_of_others, is_rare",
+    [
+        (15, 2.0, 270, 1.0, True),
+        (15, 2.0, 269, 1.0, False),
+        (20, 1.0, 300, 0.5, False),
+        (30, 0.5, 900, 1.0, False),
+    ],
+)
+def test_a_class_is_rare_by_the_weights_of_its_rows(
+    positive, weight, others, weight_of_others, is_rare
+):
+    y = np.repeat([1, 0], [positive, others])
+    weights = np.where(y, weight, weight_of_others)
+    ds = nn.Dataset(np.zeros((len(y), 1)), y, "binary", weights=weights)
+    assert rule_for(ds) == ({"threshold": "f1"} if is_rare else {})

@@ -3,6 +3,7 @@ the cores."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.command_line import ROOT, environment, start
@@ -10,7 +11,7 @@ from support.command_line import ROOT, environment, start
 import nn
 from nn.backends.cpu import share_cores
 from nn.cluster import RankGroup
-from nn.utils import asked_threads, available_cores, default_threads
+from nn.utils import asked_threads, available_cores, default_threads, machine
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,34 @@ def test_without_it_the_cores_decide(monkeypatch):
     assert asked_threads() is None
     assert default_threads() == available_cores()
     assert available_cores() >= 1
+
+
+@pytest.mark.parametrize(
+    "files, cores",
+    [
+        ({"cpu.max": "200000 100000"}, 2),
+        ({"cpu.max": "299999 100000"}, 2),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "max 100000"}, None),
+        ({"cpu/cpu.cfs_quota_us": "350000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({}, None),
+    ],
+)
+def test_a_control_group_grants_whole_cores(files, cores, tmp_path, monkeypatch):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    root = "/sys/fs/cgroup"
+    monkeypatch.setattr(
+        machine, "Path", lambda path: Path(path.replace(root, str(tmp_path)))
+    )
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: range(8))
+    machine._cgroup_quota.cache_clear()
+    try:
+        assert available_cores() == (cores or 8)
+    finally:
+        machine._cgroup_quota.cache_clear()
 
 
 def test_each_rank_of_a_host_has_so_many(monkeypatch):

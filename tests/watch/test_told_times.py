@@ -13,7 +13,7 @@ from nn.study import sweep
 from nn.test.out_of_fold import summary
 from nn.watch.callbacks import Callback
 from nn.watch.history import CsvHistory
-from nn.watch.observe import layer_times
+from nn.watch.observe import inference_times, layer_times
 from nn.watch.tensorboard import TensorBoard
 from nn.watch.trace import Trace
 
@@ -64,6 +64,35 @@ def test_a_profile_is_medians_in_milliseconds_and_counts_two_operations_a_produc
     assert first["gflops_backward"] == pytest.approx(expected), "of its weights alone"
     expected = 2 * 2 * 10 * 7 * 2 / 9e-3 / 1e9
     assert second["gflops_backward"] == pytest.approx(expected), "and of its inputs"
+
+
+def test_a_call_takes_the_mean_of_its_threads_and_smaller_calls_do_not_count():
+    """Two threads of three and one rows; a call of fewer rows is the last one."""
+    net = nn.Network("5,7,2", "regression")
+
+    def call(rows: int, factor: float) -> list[TimedStep]:
+        return [
+            TimedStep(name, layer, begin, begin + ms * factor / 1e3, lane, rows)
+            for lane, begin, times in (("1", 0.0, 3.0), ("2", 5.0, 1.0))
+            for name, layer, ms in (
+                ("gather", None, 1 * times),
+                ("forward", 0, 2 * times),
+                ("forward", 1, 3 * times),
+                ("forward", 1, 4 * times),
+            )
+        ]
+
+    calls = [call(10, 1.0), call(10, 9.0), call(10, 2.0), call(3, 50.0)]
+    result = inference_times(net.layers, calls)
+    assert [result["calls"], result["rows"]] == [3, 10]
+    # the median of the calls, 2, times the mean of the threads, 2
+    expected = pytest.approx([4.0, 40.0])
+    assert [result["gather_ms"], result["call_ms"]] == expected
+    first, second = result["layers"]
+    assert [first["forward_ms"], second["forward_ms"]] == pytest.approx([8.0, 28.0])
+    assert [first["share"], second["share"]] == pytest.approx([0.2, 0.7])
+    expected = 2 * 10 * 7 * 2 / 28e-3 / 1e9
+    assert second["gflops_forward"] == pytest.approx(expected)
 
 
 def read(path) -> list[dict]:
