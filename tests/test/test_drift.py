@@ -12,6 +12,8 @@ from support.command_line import run, succeed
 
 import nn
 from nn.core.two_samples import compared
+from nn.data import profiles
+from nn.data.profiles import Fields
 from nn.test.drift import FALSE_ALARM, ColumnDrift, Drift, drift_of, reasons_of
 
 TOWNS = np.array(["Rome", "Oslo", "Bern", "Kyiv"])
@@ -175,6 +177,40 @@ def test_each_fold_predicts_its_part_of_the_rows():
     assert text.startswith("predictions y: 50% above ")
 
 
+@pytest.mark.parametrize("task", ["binary", "multilabel"])
+def test_each_fold_predicts_by_its_temperature_and_its_threshold(task):
+    """Rows 0, 2, ... by the first of two folds, the others by the second."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 2)).astype(np.float32)
+    y = (x + rng.normal(size=(120, 2)) > 0).astype(int)
+    outputs = 1 if task == "binary" else 2
+    ds = nn.Dataset(x, y[:, 0] if task == "binary" else y, task)
+    net = nn.Network(f"2,{outputs}", task)
+    nn.train(net, ds, folds=2, epochs=20, holdout=0.0, learning_rate=0.02)
+    temperatures = [0.2, 5.0]
+    cuts = [[0.7, 0.45], [0.6, 0.45]][outputs - 1]
+    crossed = replace(net.crossed, temperatures=temperatures, thresholds=cuts)
+    net.facts = replace(net.facts, crossed=crossed)
+    columns = drift_of(net, ds).columns[-outputs:]
+    for k, column in enumerate(columns):
+        scores = []
+        for row in range(120):
+            member = net.members[row % 2]
+            score = float(member.predict(x[row : row + 1])[0, k])
+            logit = np.log(score / (1 - score)) / temperatures[row % 2]
+            scores.append(1 / (1 + np.exp(-logit)))
+        if task == "binary":
+            picked = [score >= cuts[row % 2] for row, score in enumerate(scores)]
+            found = dict(zip(column.labels, column.counts[1].tolist(), strict=True))
+            expected = [picked.count(False), picked.count(True)]
+            assert [found['"0"'], found['"1"']] == expected
+        else:
+            usual = Fields(profiles.AXIS, crossed.calibrated[:, k])
+            new_scores = Fields(profiles.AXIS, np.array(scores))
+            expected = profiles.counts_of(new_scores, profiles.profile_of(usual))
+            assert column.counts[1].tolist() == list(expected)
+
+
 def test_of_many_columns_one_must_differ_more_surely():
     labels = ["missing", "x", "y", "other"]
 
@@ -206,6 +242,9 @@ def test_p_and_difference_are_those_of_the_counts():
     assert (column.p, column.difference) == expected
     assert column.difference == pytest.approx(0.3)
     assert column.text == "a: 30% missing (training: 0%)"
+    counts = np.array([[0, 0, 60, 30, 10, 0], [0, 0, 50, 10, 40, 0]])
+    less_than_before = ColumnDrift("a", labels, counts, slice(2, 5), "1 to 4")
+    assert less_than_before.text == "a: 40% from 3 to 4 (training: 10%)"
     counts = np.array([[0, 60, 30, 200, 9], [30, 5, 10, 5, 1]])
     words = ColumnDrift("b", ["missing", "x", "y", "z", "other"], counts, slice(1, 4))
     assert words.p == compared(counts[:, [3, 1, 2]], counts[:, [0, 4]])[0]

@@ -10,7 +10,7 @@ import pytest
 from support.command_line import run, succeed
 
 import nn
-from nn.core.conformal import Intervals
+from nn.core.conformal import ClassSets, Intervals
 from nn.test.out_of_fold import out_of_fold
 from nn.test.sureness import held
 from nn.utils import UsageError
@@ -318,6 +318,27 @@ def test_those_of_validation_rows(monkeypatch):
     nn.train(refitted, ds, refit=True, **settings)
     assert refitted.conformal == before, "before the refit, which knows these rows"
     assert refitted.conformal != Intervals.of(truth, refitted.predict(ds.x[rows]))
+
+
+@pytest.mark.parametrize("task", ["regression", "binary"])
+def test_groups_and_weights_of_validation_rows_count(task):
+    frame = table(400)[["a", "b", "y"]]
+    if task == "binary":
+        frame["y"] = (frame["y"] > 0).astype(int)
+    frame["group"] = np.arange(400) // 4
+    frame["w"] = 1 + np.arange(400) % 3
+    ds = nn.load(frame, target="y", task=task, group="group", weight="w")
+    net = nn.Network("2,4,1", task)
+    nn.train(net, ds, epochs=3, validation=0.5, holdout=0.0, split_seed=1)
+    rows = nn.data.splits.split_rows(ds, 0.0, 0.5, 1).validation
+    scores = net.predict(ds.x[rows])
+    of_rows = ds.weights[rows], ds.groups[rows]
+    if task == "binary":
+        assert net.conformal == ClassSets.of(ds.y[rows], scores, *of_rows)
+    else:
+        truth = ds.y.reshape(-1, 1)[rows]
+        assert net.conformal == Intervals.of(truth, scores, None, *of_rows)
+    assert net.conformal.levels[-1] < 1 - 1 / len(rows)
 
 
 def test_those_of_the_default_are_of_crossed_scores():

@@ -19,7 +19,7 @@ from support.command_line import ONE, run, succeed
 import nn
 from nn.core import bootstrap
 from nn.data import row_hashes
-from nn.test.trained_rows import trained_on
+from nn.test.trained_rows import Trained, trained_on
 from nn.utils import Stopped, StopRequest
 
 ROWS = 1500
@@ -262,6 +262,25 @@ def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_the_
             assert model.test(numbers(100, seed=5))["trained_rows"] == 0
     with_warning = nn.Model(fitted.network)
     assert with_warning.importance(columns).rows == 400
+
+
+@pytest.mark.parametrize(
+    "count, is_exact, is_told",
+    [
+        (0, True, False),
+        (1, True, True),
+        (9, False, False),
+        (10, False, True),
+        (None, False, False),
+    ],
+)
+def test_an_estimate_is_told_from_a_tenth_of_the_rows(count, is_exact, is_told):
+    trained = Trained(100, count, is_exact)
+    assert trained.spoils_figures is is_told
+    if is_told:
+        about = "" if is_exact else "about "
+        expected = f"m was trained on {about}{count} of these 100 rows"
+        assert trained.warning("m") == expected
 
 
 def test_few_rows_against_many_are_not_told_by_chance(folder):

@@ -282,6 +282,9 @@ def test_weights_of_classes_and_rows_count(frame, labels):
     )
     by_row = nn.NetworkClassifier(**given).fit(frame, labels, sample_weight=weights)
     assert np.array_equal(by_class.predict_proba(frame), by_row.predict_proba(frame))
+    others_have_1 = nn.NetworkClassifier(**given, class_weight={"no": 3})
+    scores = others_have_1.fit(frame, labels).predict_proba(frame)
+    assert np.array_equal(scores, by_row.predict_proba(frame))
     mean = by_class.predict_proba(frame)[:, 0].mean()
     assert mean > plain.predict_proba(frame)[:, 0].mean()
 

@@ -11,7 +11,7 @@ import nn
 from nn import nn_aux
 from nn.core.losses import _VALUES, SLOPES
 from nn.data import causes
-from nn.data.splits import split_rows
+from nn.data.splits import Fold, split_rows
 from nn.test import learned
 from nn.train.effort import Effort
 
@@ -169,6 +169,55 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
         best = learned.best_output(loss, targets)
     expected = loss_of(loss, best, y[split.holdout], weights[split.holdout])
     assert result["baseline"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("in_time", [False, True])
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_the_baseline_of_folds_is_by_the_weights_of_the_targets_that_rows_have(
+    task, in_time
+):
+    """Of rows without a second target the heavier ones."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(60, 2)) + np.arange(60)[:, None] / 20
+    if task == "multilabel":
+        y = (y > 1.5).astype(float)
+    weights = np.where(np.arange(60) % 4 == 0, 5.0, 0.5)
+    y[::4, 1] = np.nan
+    of_row = np.arange(60) // 20
+    ds = nn.Dataset(np.zeros((60, 1)), y, task, weights=weights)
+    judged = np.arange(60)
+    known = None
+    if in_time:
+        judged = np.arange(20, 60)
+        folds = [Fold(np.arange(20 * k), np.flatnonzero(of_row == k)) for k in (1, 2)]
+        known = learned.known_in_time(ds, folds, 2)
+    total = 0.0
+    count = 0.0
+    for row in judged:
+        if in_time:
+            others = of_row < of_row[row]
+        else:
+            others = of_row != of_row[row]
+        for k in range(2):
+            there = others & ~np.isnan(y[:, k])
+            mean = np.average(y[there, k], weights=weights[there])
+            truth = y[row, k]
+            if np.isnan(truth):
+                continue
+            if task == "multilabel":
+                loss = -np.log(mean if truth else 1 - mean)
+            else:
+                loss = (mean - truth) ** 2
+            total += weights[row] * loss
+            count += weights[row]
+    figures = learned.learned_by_rows(
+        ds.of_rows(judged),
+        np.full((len(judged), 2), 0.5),
+        2,
+        of_row[judged] - in_time,
+        known,
+    )
+    assert figures["baseline"] == pytest.approx(total / count)
 
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber=0.3", "quantile=0.9", "tweedie"])

@@ -1,6 +1,9 @@
 """NetworkClassifier of several yes/no targets, as scikit-learn's MLPClassifier has
 them."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.datasets import make_multilabel_classification
@@ -37,6 +40,33 @@ def test_answers_have_the_shapes_of_mlp_classifier():
     assert own.score(X, Y) == is_right.mean()
     assert is_right.mean() > 0.5
     assert ((own.decision_function(X) >= 0) == own.predict(X)).all()
+
+
+def test_a_score_that_equals_its_threshold_has_the_label():
+    own = nn.NetworkClassifier(**SMALL).fit(X, Y)
+    scores = own.predict_proba(X)
+    for threshold in (float(scores[3, 1]), [float(score) for score in scores[7]]):
+        net = own.network_
+        net.facts = replace(net.facts, threshold=threshold)
+        expected = [
+            [int(float(score) >= cut) for score, cut in zip(row, cuts, strict=True)]
+            for row, cuts in zip(
+                scores, np.broadcast_to(threshold, Y.shape), strict=True
+            )
+        ]
+        assert own.predict(X).tolist() == expected
+        assert nn.Model(net).predict(X).astype(int).tolist() == expected
+        assert ((own.decision_function(X) >= 0) == own.predict(X)).all()
+    assert expected[7] == [1, 1, 1]
+
+
+def test_the_score_of_a_model_is_the_share_of_rows_that_are_wholly_right():
+    own = nn.NetworkClassifier(**{**SMALL, "epochs": 2}).fit(X, Y)
+    are_right = own.predict(X) == Y
+    share = are_right.all(axis=1).mean()
+    assert share != are_right.mean()
+    assert own.score(X, Y) == share
+    assert nn.Model(own.network_).score(X, Y) == share
 
 
 def test_rows_that_choose_the_epoch_parts_and_a_sparse_y_are_labels_too():

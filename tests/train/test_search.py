@@ -285,6 +285,34 @@ def test_a_choice_by_decisions_is_by_the_threshold():
         assert np.argmax(counts) == best
 
 
+def test_networks_are_chosen_by_decisions_at_the_threshold_that_is_given():
+    ds = data()
+    flags = {"epochs": 6, "validation": 0.3, "monitor": "f1", "threshold": 0.3}
+    vary = "learning_rate=1e-3..1e-1"
+    net, result = together("binary", ds, 5, vary=vary, patience=None, **flags)
+    trials = result["trials"]
+    nets = [
+        alone("binary", trial["seed"], trial["settings"], **flags) for trial in trials
+    ]
+    histories = [one.history["val_metric"] for one in nets]
+    assert [trial["score"] for trial in trials] == [*map(max, histories)]
+    assert any(values[-1] < max(values) for values in histories)
+    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
+    scores = [one.predict(ds.x[rows]) for one in nets]
+
+    def value(numbers, threshold):
+        mean = mean_of(scores, numbers)
+        return metric("f1", "binary", ds.y[rows], mean, threshold=threshold)
+
+    chosen = {}
+    for threshold in (0.3, 0.5):
+        picks = greedy_by_hand(5, PICKS, partial(value, threshold=threshold))
+        chosen[threshold] = [float(picks.count(number)) for number in range(5)]
+    assert chosen[0.3] != chosen[0.5], "the threshold matters here"
+    assert [trial["weight"] for trial in trials] == chosen[0.3]
+    assert net.threshold == 0.3
+
+
 def test_an_estimator_tunes_too():
     pytest.importorskip("sklearn")
     x = np.random.default_rng(0).normal(size=(200, 4))

@@ -233,6 +233,12 @@ def test_a_training_logs_microseconds_a_batch_of_each_epoch_and_of_the_median_on
     assert [us for _, us in messages] == pytest.approx(expected)
     expected = 1e6 * np.median([seconds for seconds, _ in messages]) / 5
     assert result["us_per_batch"] == pytest.approx(expected)
+    messages.clear()
+    how = {"epochs": 4, "holdout": 0, "validation": 0.25, "refit": True}
+    result = nn.train(net, ds, callback=Told(), **how)
+    assert len(messages) > 4
+    seconds = sum(seconds for seconds, _ in messages)
+    assert result["seconds"] == pytest.approx(seconds), "of both trainings"
     expected = sum(seconds for seconds, _ in messages)
     assert result["seconds"] == pytest.approx(expected)
 
