@@ -412,7 +412,7 @@ def maps(
     if series.places is None:
         raise UsageError("maps need the stations' coordinates; give --stations FILE")
     station = series.station(target_station)
-    weights, pixels = _interpolation(series.places, station, side)
+    weights, pixels = _interpolation(series.places, side)
     now, later = times_apart(series, horizon)
     images = series.values[now] @ weights.T.astype(np.float32)
     pixel = int(pixels[station])
@@ -448,9 +448,7 @@ def _target(
     }
 
 
-def _interpolation(
-    places: np.ndarray, target_station: int, side: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _interpolation(places: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (weights (pixels, stations), the pixel of each station)."""
     low = places.min(axis=0)
     high = places.max(axis=0)
@@ -464,9 +462,8 @@ def _interpolation(
     to_north = north[:, None, None] - places[:, 1]
     distances = (to_east**2 + to_north**2).reshape(side * side, -1)
     weights = 1 / np.maximum(distances, 1e-6 * size**2)
-    # where two share a pixel, the later one, and at last the target
-    for station in [*range(len(places)), target_station]:
-        weights[pixels[station]] = np.arange(len(places)) == station
+    for station, pixel in enumerate(pixels):  # where two share one, the later one
+        weights[pixel] = np.arange(len(places)) == station
     return weights / weights.sum(axis=1, keepdims=True), pixels
 
 

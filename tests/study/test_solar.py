@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -136,6 +137,23 @@ def test_a_map_shows_the_stations_at_their_places_and_else_means_by_distance(
     weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)
     expected = np.average(np.arange(5) * 1000.0, weights=weights)
     assert x[0, 0] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("target, shown", [("s0", 0), ("s3", 3), ("s1", 3)])
+def test_of_stations_in_a_pixel_the_target_is_shown_or_else_the_last(
+    series, target, shown
+):
+    """The first and the fourth station stand beside each other in the middle."""
+    places = np.vstack([series.places, series.places[3]])
+    places[3] = places[0] + 1
+    values = np.hstack([series.values, series.values[:, :1] + 9000])
+    names = [*series.stations, "s5"]
+    series = replace(series, places=places, values=values, stations=names)
+    ds = solar.maps(series, target, horizon=5, side=5)
+    now = np.r_[0:15, 20:35]
+    np.testing.assert_array_equal(ds.x[:, 0, 2, 2], values[now, shown])
+    expected = values[now, names.index(target)]
+    np.testing.assert_array_equal(ds.persistence()[:, 0], expected)
 
 
 def test_testing_comes_after_training_and_shares_no_time_with_it():

@@ -169,6 +169,24 @@ def test_a_page_of_a_study_has_its_devices_and_says_which_are_not_here(made):
     assert page["sections"]["Measured on"]
 
 
+def test_times_seq_are_the_seconds_of_seq_by_those_of_a_device(made):
+    study = studies.find("made")
+    seconds = {"seq": [3.0, 8.0], "omp": [1.5, 2.0]}
+    entries = []
+    for entry in sweep.read_plan(str(study.plan)):
+        settings = entry.settings
+        row = None
+        if settings["backend"] in seconds and settings.get("threads") != 4000:
+            number = PLAN["layers"].index(settings["layers"])
+            row = dict.fromkeys(RESULT_COLUMNS) | {
+                "epoch_s": seconds[settings["backend"]][number],
+                "layers": settings["layers"],
+            }
+        entries.append(then_and_now.Measured(entry, row))
+    (table,) = then_and_now.device_tables(entries, ["times_seq"])
+    assert table.lines == [["50,5,1", "1", "2", "", ""], ["50,5,3,1", "1", "4", "", ""]]
+
+
 def test_a_cell_has_the_median_of_several_seeds_and_the_deviation_of_errors():
     assert then_and_now._cell([1.0, 2.0, 9.0], "epoch_s", 3) == "2"
     assert then_and_now._cell([0.5, 0.6, 0.95], "accuracy", 4) == "0.6 ± 0.24"

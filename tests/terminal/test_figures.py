@@ -429,6 +429,13 @@ def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
     )
     alone = "the class shares alone would have log loss 0.693"
     assert lines[1] == f"validated: ROC-AUC 0.912, accuracy undefined; {alone}"
+    row = {"f1": 0.25, "accuracy": 0.5}
+    rows = [{"target": "u", "roc_auc": 0.75} | row, {"target": "v", "roc_auc": 1} | row]
+    several = {"roc_auc": 0.875, "per_target": rows}
+    pairs = {"classes": None, "labels": [["n", "y"]] * 2, "out_of_fold": several}
+    effort = outcome(effort="quick", chosen=[1], tried=9, **pairs)
+    told = "out of fold: ROC-AUC 0.875; ROC-AUC by target: u 0.750, v 1.00"
+    assert last_lines(capsys, effort)[1] == f"{told}; {alone}"
     of_numbers = {
         "rmse": 2.0,
         "per_target": [{"target": "u", "r2": 0.5}, {"target": "v", "r2": -1.25}],

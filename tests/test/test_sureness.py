@@ -11,8 +11,9 @@ from support.command_line import run, succeed
 
 import nn
 from nn.core.conformal import ClassSets, Intervals
+from nn.data.splits import fold_rows
 from nn.test.out_of_fold import out_of_fold
-from nn.test.sureness import held
+from nn.test.sureness import bounds_of, held
 from nn.utils import UsageError
 
 ROWS = 300
@@ -318,6 +319,26 @@ def test_those_of_validation_rows(monkeypatch):
     nn.train(refitted, ds, refit=True, **settings)
     assert refitted.conformal == before, "before the refit, which knows these rows"
     assert refitted.conformal != Intervals.of(truth, refitted.predict(ds.x[rows]))
+
+
+def test_the_bounds_of_several_networks_are_the_widest_of_theirs():
+    """Each network keeps its predictions near the targets that it knows."""
+    ds = nn.load(table(60)[["a", "b", "y"]], target="y")
+    first, second, *_ = fold_rows(ds, np.arange(60), 5, 0)
+    ds.y[first.tested[0]] = 20.0
+    ds.y[second.tested[0]] = -20.0
+    net = nn.Network("2,1", "regression")
+    nn.train(net, ds, folds=5, epochs=1, holdout=0.0, clip=True)
+    ends = []
+    for number in range(5):
+        known = ds.y[net.crossed.fold != number]
+        room = np.ptp(known) / 10
+        ends.append([known.min() - room, known.max() + room])
+    low, high = np.transpose(ends)
+    assert high[0] < high.max(), "the first network knows no such target"
+    assert low[1] > low.min()
+    (bounds,) = bounds_of(net)
+    assert bounds == pytest.approx([low.min(), high.max()], rel=1e-6)
 
 
 @pytest.mark.parametrize("task", ["regression", "binary"])

@@ -2,6 +2,7 @@
 the others choose."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from nn.core.crossed import are_best, means_of_all, means_of_others, relative
 from nn.data.splits import fold_rows
 from nn.test.out_of_fold import out_of_fold
 from nn.train import common_epoch
+from nn.train.options import Monitor
+from nn.train.rows import Part
 from nn.utils import Stopped, StopRequest
 from nn.watch.callbacks import Callback
 
@@ -171,6 +174,28 @@ def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
     (common,) = {member["best_epoch"] for member in figures["members"]}
     assert lengths == {common + 3}
     assert common + 3 < 40
+
+
+def test_a_fold_in_time_that_has_ended_counts_by_the_epoch_that_it_keeps():
+    """The first of three folds has ended: it keeps its second epoch."""
+    metrics = [[3.0, 1.0, 4.0], [9.0, 8.5, 7.0, 6.5], [5.0, 4.0, 3.0, 2.0]]
+    members = [
+        SimpleNamespace(
+            at=SimpleNamespace(val_metrics=values, epoch=len(values)),
+            monitor=Monitor("rmse"),
+            number=number,
+            best_epoch=lambda values=values: 1 + int(np.argmin(values)),
+            rows=SimpleNamespace(judging=Part(None, np.arange(4), None)),
+        )
+        for number, values in enumerate(metrics)
+    ]
+    epochs = common_epoch.FoldEpochs(members, are_own=True)
+    # the others' means: (3 + 9) / 2, (1 + 8.5) / 2, (4 + 7) / 2, then (1 + 6.5) / 2
+    assert epochs.is_judged_now(members[2])
+    assert epochs.values(members[1]) == metrics[1]
+    members[1].at.val_metrics = [9.0, 8.5, 7.0, 8.6]
+    later = common_epoch.FoldEpochs(members, are_own=True)
+    assert not later.is_judged_now(members[2]), "(1 + 8.6) / 2"
 
 
 def test_what_the_others_find_is_computed_once_an_epoch(monkeypatch):

@@ -84,6 +84,23 @@ def test_a_control_group_grants_whole_cores(files, cores, tmp_path, monkeypatch)
         machine._cgroup_quota.cache_clear()
 
 
+@pytest.mark.parametrize("limit, free, left", [("max", 3 << 20, 3 << 20), ("9", 9, 0)])
+def test_free_memory_is_what_the_machine_has_and_the_group_leaves(
+    limit, free, left, tmp_path, monkeypatch
+):
+    """3 MiB of the machine; a group may have 9 bytes, of which the process has more."""
+    group = tmp_path / "memory.max"
+    group.write_text(limit)
+    (tmp_path / "meminfo").write_text("MemTotal: 9999 kB\nMemAvailable: 3072 kB\n")
+    monkeypatch.setattr(machine, "_group_files", lambda: [group, tmp_path / "none"])
+    monkeypatch.setattr(
+        machine, "Path", lambda path: Path(path.replace("/proc/mem", f"{tmp_path}/mem"))
+    )
+    monkeypatch.setattr(machine, "has_address_limit", lambda: False)
+    assert machine.available_memory() == free
+    assert machine.memory_left() == left
+
+
 def test_each_rank_of_a_host_has_so_many(monkeypatch):
     group = RankGroup()
     group.size = 2

@@ -3,14 +3,19 @@ known lengths."""
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nn
-from nn.backends.engine import TimedStep
+from nn.backends.engine import PackJob, TimedStep
 from nn.study import sweep
 from nn.test.out_of_fold import summary
+from nn.train.engines import Ask
+from nn.train.rows import Part
+from nn.train.run import Run
+from nn.utils import Stopped, StopRequest
 from nn.watch.callbacks import Callback
 from nn.watch.history import CsvHistory
 from nn.watch.observe import inference_times, layer_times
@@ -104,21 +109,22 @@ def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
     tmp_path,
 ):
     history = CsvHistory(str(tmp_path / "h.csv"))
-    resumed = {"done": [(4.0, 5.0, 2.0)], "metrics": [0.5]}
+    done = [(4.0, 5.0, 2.0), (3.0, None, 1.0)]
+    resumed = {"done": done, "metrics": [0.5, 0.625]}
     history.start(
         {
             "monitor": "roc_auc",
-            "epochs": 4,
+            "epochs": 5,
             "batches": 8,
             "learning_rate": 0.1,
             "schedule": "linear",
             "resumed": resumed,
         }
     )
-    history.judged(2, "roc_auc", float("nan"), False)
-    history.epoch(2, 4, 2.0, None, 1.23456789, 123.456789)
-    history.judged(3, "roc_auc", 0.75, True)
-    history.epoch(3, 4, 1.5, 2.5, 3.0, 4.0)
+    history.judged(3, "roc_auc", float("nan"), False)
+    history.epoch(3, 5, 2.0, None, 1.23456789, 123.456789)
+    history.judged(4, "roc_auc", 0.75, True)
+    history.epoch(4, 5, 1.5, 2.5, 3.0, 4.0)
     history.refit(2, 100)
     history.epoch(1, 2, 9.0, None, 9.0, 9.0)
     history.close()
@@ -126,11 +132,12 @@ def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
     table = read(tmp_path / "h.csv")
     expected = [
         ["1", "4.0", "5.0", "2", "250000", "0.5"],
-        ["2", "2.0", "", "1.23457", "123.457", ""],
-        ["3", "1.5", "2.5", "3", "4", "0.75"],
+        ["2", "3.0", "", "1", "125000", "0.625"],
+        ["3", "2.0", "", "1.23457", "123.457", ""],
+        ["4", "1.5", "2.5", "3", "4", "0.75"],
     ]
     assert [[line[name] for name in names] for line in table] == expected
-    expected = pytest.approx([0.1, 0.075, 0.05])
+    expected = pytest.approx([0.1, 0.08, 0.06, 0.04])
     assert [float(line["learning_rate"]) for line in table] == expected
 
 
@@ -214,6 +221,61 @@ def test_the_history_of_an_effort_has_the_number_of_the_candidate(tmp_path):
     assert records == [
         (str(k), str(epoch), f"{k}.0") for k in (1, 2, 3) for epoch in (1, 2)
     ]
+
+
+def test_the_loss_on_the_way_is_by_weights_as_that_of_the_epoch():
+    """Two networks, which have done 4 and 6 of 8 rows of weight 2 each."""
+    told = []
+    member = SimpleNamespace(
+        rows=SimpleNamespace(
+            count=8, training=Part(None, np.arange(8), None, np.full(9, 2.0))
+        ),
+        epoch_rows=lambda: 8,
+        at=SimpleNamespace(epoch=2),
+    )
+    callback = SimpleNamespace(update=lambda *numbers: told.append(numbers))
+    run = SimpleNamespace(members=[member, member], callback=callback)
+    # sums of the rows' losses, 0.5 and 1.5 each, by their weights
+    asks = {
+        number: Ask(
+            "epoch",
+            PackJob(0, None, np.arange(8), None, SimpleNamespace(row=row, loss=loss)),
+        )
+        for number, (row, loss) in enumerate([(4, 4 * 2 * 0.5), (6, 6 * 2 * 1.5)])
+    }
+    Run._show(run, asks)
+    assert told == [(3, 5, 8, pytest.approx((4 * 0.5 + 6 * 1.5) / 10))]
+
+
+def test_a_resumed_training_tells_the_seconds_of_before(tmp_path):
+    """Of several networks those of the slowest, an epoch each."""
+    told = []
+    resumed = []
+
+    class Told(Callback):
+        def start(self, info):
+            if info["resumed"]:
+                resumed.extend(info["resumed"]["done"])
+
+        def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
+            told.append((loss, val_loss, seconds))
+            if epoch == 3:
+                stop.request(15)
+
+    stop = StopRequest()
+    x = np.random.default_rng(0).normal(size=(100, 2))
+    ds = nn.Dataset(x, x[:, 0], "regression")
+    how = {"epochs": 6, "networks": 3, "callback": Told(), "resume": "auto"}
+    how["checkpoint"] = str(tmp_path / "c.ck")
+    with pytest.raises(Stopped):
+        nn.train(nn.Network("2,8,1", "regression"), ds, stop=stop, **how)
+    before = told[:]
+    stop = StopRequest()
+    nn.train(nn.Network("2,8,1", "regression"), ds, stop=stop, **how)
+    assert len(before) == 3
+    assert [(*pair[:2],) for pair in resumed] == [(*pair[:2],) for pair in before]
+    seconds = [pair[2] for pair in before]
+    assert [pair[2] for pair in resumed] == pytest.approx(seconds)
 
 
 def test_a_training_logs_microseconds_a_batch_of_each_epoch_and_of_the_median_one():
