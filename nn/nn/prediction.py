@@ -43,6 +43,7 @@ def predict(net, x: np.ndarray | TableRows, engine=None) -> np.ndarray:
     return out
 
 
+@np.errstate(over="ignore", invalid="ignore")  # it refuses what is not finite
 def deviation(net, x: np.ndarray | TableRows) -> np.ndarray:
     """Return the standard deviation of the members' outputs for rows as predict takes
     them: (rows, outputs).

@@ -126,6 +126,46 @@ def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how)
             assert relative_distance(epochs[size][key], expected) < 1e-6
 
 
+WITHIN_AN_EPOCH = """
+import sys, threading, time
+import numpy as np, nn
+from nn import cluster
+from nn.backends.engine import EpochSettings
+
+net = nn.Network("64,700:tanh,1", "regression", threads=1, distribute="mirrored", backend="omp")
+engine, batch, rows = net.engine, 42, 42 * 200
+x = np.repeat(np.random.default_rng(0).normal(size=(1, 64)), rows, axis=0).astype("f")
+data = engine.load(x, np.full((rows, 1), 3, "f"))
+of_row = engine.loss(data, np.arange(rows))
+progress = engine.progress()
+settings = EpochSettings(optimizer="sgd", batch=batch, rates=[0.0] * 9)
+training = threading.Thread(target=engine.epoch, args=(data, np.arange(rows), settings, progress))
+training.start()
+seen = {}
+while training.is_alive():
+    row, loss = progress.row, progress.loss
+    if row == progress.row:
+        seen[row] = loss
+    time.sleep(0.0002)
+training.join()
+np.testing.assert_allclose(progress.loss, rows * of_row, rtol=1e-4)
+within = {row: loss for row, loss in seen.items() if 8 * batch <= row < rows}
+assert len(within) > 3, seen
+for row, loss in within.items():  # that of the batch at hand may be in it
+    assert -0.01 < loss / of_row - row < 1.01 * batch, (row, loss / of_row)
+print("seen\\n", end="")
+sys.exit(cluster.end(0))
+"""
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_loss_within_an_epoch_is_that_of_all_ranks(mpich, size):
+    """Rows alike, a step of 0: after each batch the loss is that of the rows before."""
+    done = mpich.run(size, WITHIN_AN_EPOCH)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["seen"] * size
+
+
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     given = [*SMALL, "--epochs", 4, "--dtype", "float64", "--json"]
     alone_result = succeed(*given).json

@@ -169,6 +169,31 @@ def test_each_target_has_its_own_intervals():
     assert low.shape == high.shape == (200, 2)
 
 
+@pytest.mark.parametrize("weighted", (False, True))
+@pytest.mark.parametrize("grouped", (False, True))
+def test_a_target_that_rows_lack_has_the_intervals_of_the_others(weighted, grouped):
+    """Up to the largest level of the target with the fewest rows, or groups."""
+    rng = np.random.default_rng(4)
+    truth, predicted = map(np.hstack, zip(*[drawn(150, seed) for seed in range(3)]))
+    truth[rng.uniform(size=truth.shape) < [0.6, 0, 0.3]] = np.nan
+    weights = rng.integers(1, 4, 150).astype(float) if weighted else None
+    groups = rng.integers(0, 70, 150) if grouped else None
+    both = Intervals.of(truth, predicted, None, weights, groups)
+    most = []
+    for number, known in enumerate(~np.isnan(truth.T)):
+        rows = [None if part is None else part[known] for part in (weights, groups)]
+        own = truth[known, number, None], predicted[known, number, None]
+        alone = Intervals.of(*own, None, *rows)
+        most.append(alone.levels[-1])
+        kept = both.targets[number]
+        for place, level in enumerate(both.levels[:-1]):
+            at = alone.levels.index(level)
+            assert kept.low[place] == alone.targets[0].low[at]
+            assert kept.high[place] == alone.targets[0].high[at]
+    assert len({*most}) == 3
+    assert both.levels[-1] == min(most)
+
+
 def test_intervals_hold_the_share_that_is_asked():
     known = Intervals.of(*drawn(2000))
     truth, predicted = drawn(20000, seed=9)
@@ -190,21 +215,44 @@ def class_scores(rows, classes, seed=0):
     return truth, scores.astype(np.float32)
 
 
-def test_sets_beside_plain_loops():
+def plain_masses(weights, groups):
+    """What rows count: their weights by the rows of their group, together as many as
+    there are groups."""
+    parts = [
+        weight / sum(other == group for other in groups)
+        for weight, group in zip(weights, groups, strict=True)
+    ]
+    return [part * len({*groups}) / sum(parts) for part in parts]
+
+
+@pytest.mark.parametrize("weighted", (False, True))
+@pytest.mark.parametrize("grouped", (False, True))
+def test_sets_beside_plain_loops(weighted, grouped):
     truth, scores = class_scores(250, 4)
     truth[truth == 3] = 0
     truth[:OWN_ROWS] = 0
-    known = ClassSets.of(truth, scores)
+    rng = np.random.default_rng(1)
+    weights = rng.integers(1, 4, 250).astype(float) if weighted else np.ones(250)
+    groups = rng.integers(0, 90, 250) if grouped else np.arange(250)
+    known = ClassSets.of(
+        truth, scores, weights if weighted else None, groups if grouped else None
+    )
+    every = np.ones(len(truth), bool)
+    of_all = (every, plain_masses(weights, groups.tolist()))
+    masses = {}
+    for number in range(4):
+        own = truth == number
+        rows = own if own.sum() >= OWN_ROWS else every
+        masses[number] = (rows, plain_masses(weights[rows], groups[rows].tolist()))
     wide = scores.astype(np.float64)
     for level in known.levels:
         found = known.sets(scores, level)
         for number in range(4):
-            own = truth == number
-            rows = own if own.sum() >= OWN_ROWS else np.ones(len(truth), bool)
-            if level * (rows.sum() + 1) > rows.sum() + 1e-6:
-                rows = np.ones(len(truth), bool)
+            rows, counts = masses[number]
+            if level * (sum(counts) + 1) > sum(counts) + 1e-6:
+                rows, counts = of_all
             misses = [1 - wide[row, truth[row]] for row in np.flatnonzero(rows)]
-            most = plain_upper(misses, [1.0] * len(misses), level)
+            most = plain_upper(misses, counts, level)
             expected = 1 - wide[:, number] <= most + 1e-12
             likeliest = wide.argmax(axis=1) == number
             assert np.array_equal(found[:, number], expected | likeliest)

@@ -544,6 +544,82 @@ def test_metrics_of_several_targets_are_those_of_scikit_learn():
         assert values.keys() == {*expected, "mcc", "brier"}
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("by_fold", [False, True])
+def test_a_target_that_rows_lack_is_judged_by_the_others(weighted, by_fold):
+    """Each target by its own rows, weights, thresholds and folds; the last has one
+    class, and no area."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 2, size=(90, 4)).astype(float)
+    truth[:, 3] = 0
+    truth[rng.uniform(size=truth.shape) < 0.3] = np.nan
+    scores = np.clip(0.3 * np.nan_to_num(truth) + 0.6 * rng.random((90, 4)), 0, 1)
+    scores = scores.round(2)
+    cuts = np.array([0.3, 0.4, 0.5, 0.45])
+    weights = rng.integers(0, 4, 90) if weighted else None
+    folds = rng.integers(0, 3, 90) if by_fold else None
+    judged = Judged("multilabel", truth, scores, cuts, folds=folds)
+    values = judged.values(weights)
+
+    def of(values, known):
+        return None if values is None else values[known]
+
+    known = ~np.isnan(truth)
+    alone = [
+        Judged("binary", truth[k, n], scores[k, n], cuts[n], folds=of(folds, k)).values(
+            of(weights, k)
+        )
+        for n, k in enumerate(known.T)
+    ]
+    for name in ("precision", "recall", "f1", "mcc", "roc_auc", "pr_auc", "log_loss"):
+        each = [one[name] for one in alone if one[name] is not None]
+        assert len(each) == (3 if name in ("roc_auc", "pr_auc") else 4)
+        assert values[name] == pytest.approx(np.mean(each), rel=1e-12), name
+    each_weight = np.ones(90) if weights is None else weights
+    is_right = ((scores >= cuts) == (truth == 1)) | ~known
+    accuracy = np.average(is_right.all(axis=1), weights=each_weight)
+    assert values["accuracy"] == pytest.approx(accuracy, rel=1e-12)
+    flat = truth[known], (scores >= cuts)[known]
+    of_flat = {"sample_weight": np.repeat(each_weight[:, None], 4, axis=1)[known]}
+    wrong = metrics.zero_one_loss(*flat, **of_flat)
+    assert values["hamming_loss"] == pytest.approx(wrong, rel=1e-12)
+    assert values["micro_f1"] == pytest.approx(metrics.f1_score(*flat, **of_flat))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["mse", "quantile=0.3", "poisson", "tweedie=1.4"])
+def test_numbers_that_rows_lack_are_judged_by_the_others(weighted, loss):
+    rng = np.random.default_rng(6)
+    truth = rng.poisson(2, size=(80, 3)).astype(float)
+    predicted = rng.uniform(0.5, 4, size=truth.shape)
+    truth[rng.uniform(size=truth.shape) < 0.3] = np.nan
+    weights = rng.integers(0, 4, 80) if weighted else None
+    values = Judged("regression", truth, predicted, loss=loss).values(weights)
+    known = ~np.isnan(truth)
+    each_weight = np.ones(80) if weights is None else weights
+    of_all = np.repeat(each_weight[:, None], 3, axis=1)
+    flat = {
+        "y_true": truth[known],
+        "y_pred": predicted[known],
+        "sample_weight": of_all[known],
+    }
+    assert values["mse"] == close(metrics.mean_squared_error(**flat))
+    assert values["mae"] == close(metrics.mean_absolute_error(**flat))
+    assert values["rmse"] == close(metrics.mean_squared_error(**flat) ** 0.5)
+    if loss == "quantile=0.3":
+        pinball = metrics.mean_pinball_loss(**flat, alpha=0.3)
+        assert values["pinball"] == close(pinball)
+    power = {"poisson": 1, "tweedie=1.4": 1.4}.get(loss)
+    if power:
+        deviance = metrics.mean_tweedie_deviance(**flat, power=power)
+        assert values["deviance"] == close(deviance)
+    each = [
+        metrics.r2_score(truth[k, n], predicted[k, n], sample_weight=each_weight[k])
+        for n, k in enumerate(known.T)
+    ]
+    assert values["r2"] == close(np.mean(each))
+
+
 def test_a_target_of_one_class_has_no_area_and_is_not_in_the_mean():
     truth = np.array([[0, 1], [0, 0], [0, 1]])
     scores = np.array([[0.1, 0.8], [0.2, 0.3], [0.1, 0.2]])

@@ -490,7 +490,7 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
     encoding.log_unknown(rows)
     encoding.log_unknown(strange, len(strange) + 1)
     assert not caplog.records
-    encoding.log_unknown(strange)
+    encoding.log_unknown(strange, len(strange))
     warning_of_a, warning_of_b = caplog.messages
     assert "column a: 50% of the values are gaps" in warning_of_a
     assert "column b" in warning_of_b

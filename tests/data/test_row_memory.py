@@ -189,6 +189,7 @@ numbers = (  # any bits of a nan are a missing value
     st.just(math.nan)
     | st.floats(allow_nan=False)
     | st.integers(-(2**40), 2**40).map(float)
+    | st.sampled_from([0.1, 0.5, 1.0, 2.0, 7.0])  # those of ENCODERS
 )
 ENCODERS = (
     NumberEncoder(3.25, 1.7, 2.5),

@@ -72,6 +72,58 @@ def test_the_rarest_label_is_dealt_first_to_the_part_that_lacks_most():
     assert part.tolist() == [0, 0, 1, 1, 0, 1, 0]
 
 
+def plainly_dealt(labels, sizes, shares, order) -> list[int]:
+    """Return the part of each unit by the rule of `dealt`, in loops."""
+    rare = [set() for _ in sizes]
+    for label, column in enumerate(labels.T):
+        ones = sum(sizes[column == 1])
+        zeros = sum(sizes[column == 0])
+        rarer = 1 if ones <= zeros else 0
+        for unit, value in enumerate(column):
+            if value == rarer:
+                rare[unit].add(label)
+    every = -1  # which all units have
+    names = [*range(labels.shape[1]), every]
+    lacking = {}
+    for name in names:
+        rows = sum(
+            size
+            for size, of_unit in zip(sizes, rare, strict=True)
+            if name == every or name in of_unit
+        )
+        lacking[name] = [share * rows for share in shares]
+    part = [-1] * len(sizes)
+    left = [unit for unit in order]
+    while left:
+        counts = {
+            label: sum(label in rare[unit] for unit in left) for label in names[:-1]
+        }
+        known = [label for label, count in counts.items() if count]
+        name = min(known, key=counts.get) if known else every
+        for unit in [u for u in left if name == every or name in rare[u]]:
+            part[unit] = max(
+                range(len(shares)),
+                key=lambda one: (lacking[name][one], lacking[every][one], -one),
+            )
+            for label in (*rare[unit], every):
+                lacking[label][part[unit]] -= sizes[unit]
+            left.remove(unit)
+    return part
+
+
+@pytest.mark.parametrize("shares", [[0.25] * 4, [0.75, 0.25], [0.5, 0.125, 0.375]])
+@pytest.mark.parametrize("seed", range(4))
+def test_units_are_dealt_as_by_a_plain_loop(shares, seed):
+    rng = np.random.default_rng(seed)
+    units = 60
+    labels = (rng.uniform(size=(units, 3)) < [0.5, 0.1, 0.8]).astype(float)
+    labels[rng.uniform(size=labels.shape) < 0.1] = np.nan
+    sizes = rng.integers(1, 6, units)
+    order = rng.permutation(units)
+    expected = plainly_dealt(labels, sizes, shares, order.tolist())
+    assert dealt(labels, sizes, shares, order).tolist() == expected
+
+
 def test_a_label_that_is_not_known_counts_for_none():
     labels = np.array([[1.0], [np.nan], [np.nan], [1.0], [0.0], [0.0]])
     part = dealt(labels, np.ones(6, np.int64), [0.5, 0.5], np.arange(6))

@@ -1,6 +1,7 @@
 """Parquet, Arrow, SQLite and data frames: one table is the same through all of them and
 CSV; Arrow's columns."""
 
+import csv
 import datetime
 import decimal
 import hashlib
@@ -32,9 +33,10 @@ from support.tables import c_number, refusal, trained_on
 
 import nn
 from nn.data.arrow import arrow_block
-from nn.data.column import GAPS, date_in, is_not_finite, number_in
+from nn.data.column import GAPS, as_text, date_in, is_not_finite, number_in
 from nn.data.csv_table import CsvSource
 from nn.data.frames import open_frame
+from nn.data.loading import load_for
 
 # a failure is shown as it is: files take too long to shrink it
 DRAWN = [Phase.explicit, Phase.reuse, Phase.generate]
@@ -409,3 +411,47 @@ def test_reading_a_file_imports_no_pandas(tmp_path, format):
         [sys.executable, "-c", code], env=environment(), text=True
     )
     assert "pandas" not in modules.split()
+
+
+CHOICES = {  # what a file without the choice would be read as: other rows or values
+    "missing": {"missing": "-9,?"},
+    "header": {"header": "yes"},
+    "separator": {"separator": ";"},
+    "id": {"id": "7"},
+    "weight": {"weight": "7"},
+    "exposure": {"exposure": "7"},
+    "group": {"group": "7"},
+    "time": {"time": "7"},
+    "drop_duplicates": {"drop_duplicates": True},
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_model_reads_a_file_as_its_training_did(choice, tmp_path):
+    """A choice of each kind is kept in the model's file, and read from it."""
+    rng = np.random.default_rng(0)
+    rows = 60
+    number = rng.integers(1, 9, rows).astype(str)
+    number[::7] = "-9"
+    word = rng.choice(["a,x", "b,y", "?"], rows)
+    columns = [number, word, rng.integers(1, 4, rows), rng.poisson(2, rows) + 0.5]
+    names = [5, 6, 7, 8]  # as if they were numbers of the first row
+    path = tmp_path / "t.csv"
+    separator = ";" if choice == "separator" else ","
+    with open(path, "w", newline="") as file:
+        lines = csv.writer(file, delimiter=separator, lineterminator="\n")
+        lines.writerows([names, *zip(*columns, strict=True)])
+    chosen = {"header": "yes"} | CHOICES[choice]
+    ds = nn.load(path, target="8", task="regression", **chosen)
+    assert ds.rows == rows
+    net = nn.Network.for_data(ds, "auto,2,1:exp", loss="poisson")
+    nn.train(net, ds, epochs=1, holdout=0)
+    net.export(tmp_path / "m.bin")
+    ds = ds.for_loss(net.loss)
+    again = load_for(nn.Network.load(tmp_path / "m.bin"), path)
+    assert again.kept_choices == ds.kept_choices
+    assert again.ids == ds.ids
+    for name in ("y", "weights", "exposures", "groups", "times", "sets_of_twins"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(ds, name))
+    for one, other in zip(again.x.columns, ds.x.columns, strict=True):
+        assert as_text(one).texts() == as_text(other).texts()

@@ -4,6 +4,7 @@ import csv
 import ctypes
 import io
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -408,7 +409,9 @@ def test_predictions_tests_and_exports_have_the_threshold_of_each_target(ruled, 
     Library.of(net, folder)
     source = (folder / "m.c").read_text()
     assert f"yes from {net.threshold[1]:.9g} on, else no" in source
-    assert "NN_THRESHOLDS" in source
+    cuts = re.search(r"#define NN_THRESHOLDS \{(.*)\}", source)[1].split(", ")
+    assert [float(cut) for cut in cuts] == net.threshold
+    assert float(re.search(r"#define NN_THRESHOLD (\S+)", source)[1]) == float(cuts[0])
     facts = succeed("info", "r.bin", "--verbose").out
     assert f"{net.threshold[0]:.6g}, {net.threshold[1]:.6g}" in facts
     assert "no or yes; from scores of 0.3" in succeed("info", "r.bin").out

@@ -14,6 +14,7 @@ from support.networks import EVERY_ACTIVATION, EXPORTED, fill, network
 from support.onnx_models import TOLERANCE, check_table, outputs
 
 import nn
+from nn.data.scaling import Scaling
 from nn.files.export.onnx_graph import Graph
 from nn.files.export.onnx_layers import FLOAT32_ONLY, outputs_of
 from nn.layers import InputColumn
@@ -48,6 +49,39 @@ def test_networks_of_every_layer_kind(dtype, spec, folder):
     out = outputs(folder / "m.onnx", inputs)["values"]
     distance = relative_distance(out, net.predict(x))
     assert distance < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel", "regression"])
+def test_members_of_several_shapes_count_by_their_own_weights(task, folder):
+    """Members of one shape compute together, whatever stands between them."""
+    outputs_of_task = 1 if task == "binary" else 3
+    last = {"multiclass": "softmax", "regression": "linear"}.get(task, "sigmoid")
+    members = []
+    x = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    for seed, hidden in enumerate((5, 7, 5, 6, 7)):
+        spec = f"4,{hidden}:tanh,{outputs_of_task}:{last}"
+        members.append(nn.Network(spec, task, seed=seed))
+        members[-1].scaling = Scaling(
+            "standardization", np.full(4, seed / 10), np.full(4, 1 + seed / 5)
+        )
+        if task == "regression":
+            members[-1].target_scaling = Scaling(
+                "standardization", np.full(3, 50.0 + seed), np.full(3, 3.0 + seed)
+            )
+        else:
+            members[-1].temperature = 0.5 + seed
+    net = nn.Network(members[0].spec, task)
+    net.combine(members, [1.0, 2.0, 9.0, 4.0, 0.5])
+    nn.export(net, folder / "m.onnx")
+    found = outputs(folder / "m.onnx", {"features": x.astype(np.float64)})
+    name = "values" if task == "regression" else "probabilities"
+    expected = np.average(
+        np.stack([member.predict(x) for member in members]).astype(np.float64),
+        axis=0,
+        weights=net.member_weights,
+    )
+    assert relative_distance(found[name][:, -outputs_of_task:], expected) < 2e-6
+    assert relative_distance(net.predict(x), expected) < 2e-6
 
 
 def test_plain_numbers_with_waves(folder):

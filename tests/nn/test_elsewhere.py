@@ -108,3 +108,5 @@ def test_rows_on_the_gpu_are_predicted_there(
             assert elsewhere.outputs_there(on_gpu, there(gaps), there) is None
             wider = np.hstack([x, x])
             assert elsewhere.outputs_there(on_gpu, there(wider), there) is None
+            on_gpu.temperature = 2.0  # which is the computer's to divide by
+            assert elsewhere.outputs_there(on_gpu, there(x), there) is None

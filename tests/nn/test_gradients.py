@@ -204,6 +204,32 @@ def test_a_loss_has_the_constant_that_it_is_given(loss, outputs, processor):
     check_against_numpy(net, 20)
 
 
+@pytest.mark.parametrize("outputs", [1, 3, 17])
+@pytest.mark.parametrize(
+    "loss",
+    ["mse", "mae", "huber", "quantile=0.3", "quantiles", "poisson", "gamma"],
+)
+def test_a_prediction_that_is_right_has_no_loss_and_no_gradient(
+    loss, outputs, processor
+):
+    """Also where the loss has a corner there."""
+    if loss == "quantiles":
+        shares = [(k + 1) / (outputs + 2) for k in range(outputs + 1)]
+        loss = "quantile=" + ",".join(f"{share:.3f}" for share in shares)
+        outputs += 1
+    output = OUTPUT_ACTIVATIONS.get(loss, "linear")
+    if "," in loss:
+        output = "steps"
+    net = network(f"4,5:tanh,{outputs}:{output}", processor, "float32", loss=loss)
+    x, _ = fill(net, 20)
+    y = net.predict(x)
+    value, gradients, _ = net.gradients(x, y)
+    slack = 1e-6 if output == "exp" else 0
+    assert abs(value) <= slack * np.abs(y).max()
+    for gradient in gradients.values():
+        assert np.abs(gradient).max() <= slack * np.abs(y).max()
+
+
 def random_spec(rng):
     """A small random network that fits."""
     # some would be dead, or overflow

@@ -72,3 +72,32 @@ def test_units_do_not_change_what_is_learned(two_targets):
         predictions = net.predict(ds.x)
         ends.append((loss, predictions / np.float32(factor)))
     np.testing.assert_equal(*ends)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("networks", [1, 2])
+def test_the_first_row_with_any_output_that_is_not_finite_is_named(outputs, networks):
+    """Of several outputs one is enough; rows and outputs behind it are no matter."""
+
+    def linear(weights):
+        net = nn.Network(f"2,{outputs}", "regression")
+        weights = {"layer0.weight": weights, "layer0.bias": np.zeros(outputs)}
+        net.set_parameters(weights)
+        return net
+
+    weights = np.zeros((outputs, 2))
+    weights[-1, 0] = 10  # beyond float32 for the last output of row 3
+    net = linear(weights)
+    if networks == 2:
+        net.combine([linear(np.ones((outputs, 2))), net], [1, 1])
+    x = np.ones((8, 2), np.float32)
+    x[3] = 1e38, 5
+    x[5] = -1e38, 7
+    x[6] = 3e38, 9
+    with pytest.raises(nn.DataError, match="column 1 of 2: found 1e.38") as error:
+        net.predict(x)
+    assert str(error.value).startswith("row 4, ")
+    with pytest.raises(nn.DataError) as error:
+        net.deviation(x) if networks == 2 else net.predict(x[2:])
+    assert str(error.value).startswith("row 4, " if networks == 2 else "row 2, ")

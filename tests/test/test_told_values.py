@@ -2,6 +2,7 @@
 and loops over the rows."""
 
 import functools
+import itertools
 import operator
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from support.figures import placements_by_hand
 
 import nn
 from nn.core.bootstrap import RESAMPLES, Sampling, in_each_resample
+from nn.data.dataset import as_read_by
 from nn.nn.crossed import Crossed
 from nn.test import importance as of_importance
 from nn.test import shapley
@@ -797,6 +799,31 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
     assert [metrics_of_models["skill"][name] for name in NAMES] == pytest.approx(
         skills, rel=1e-5
     )
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3))])
+def test_columns_in_any_order_are_the_same_rows_with_the_same_persistence(order):
+    """Those of the network by their names: what it predicts, what rows have now, how
+    much a column matters."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(40, 3))
+    y = np.stack([x @ [1.0, 0.5, 2.0], x @ [0.5, 1.0, -1.0]], axis=1)
+    net = nn.Network("3,2", "regression", dtype="float64")
+    weights = [[1.0, 0.4, 2.0], [0.5, 1.0, -0.8]]
+    net.set_parameters({"layer0.weight": weights, "layer0.bias": [0, 0]})
+    net.columns = ["a", "b", "c"]
+    given = nn.Dataset(x, y, "regression", columns=["a", "b", "c"], now=[1, 2])
+    names = [given.columns[place] for place in order]
+    now = [order.index(place) for place in given.now]
+    moved = nn.Dataset(x[:, order], y, "regression", columns=names, now=now)
+    read = as_read_by(net, moved)
+    assert read.columns == given.columns
+    assert (read.x == given.x).all()
+    assert (read.persistence() == x[:, [1, 2]]).all()
+    assert nn.test(net, moved) == nn.test(net, given)
+    found, expected = [importance(net, ds, repeats=2) for ds in (moved, given)]
+    of_names = [dict(zip(one.names, one.mean)) for one in (found, expected)]
+    assert of_names[0] == of_names[1]
 
 
 def test_the_ends_of_importance_are_by_the_threshold_of_the_model():

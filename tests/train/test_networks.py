@@ -197,6 +197,23 @@ def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
     assert not net.members[0].deviation(x).any()
 
 
+def test_members_that_scale_by_their_own_rows_read_a_row_each_in_its_way(folder):
+    """Those of folds, on plain numbers: here, from a file, and beside each other."""
+    ds = data("regression")
+    net = network("regression")
+    nn.train(net, ds, folds=COUNT, epochs=2, holdout=0.0)
+    assert len({member.scaling.shift.tobytes() for member in net.members}) == COUNT
+    net.combine(net.members, [1.0, 3.0, 2.0])
+    net.export(folder / "m.bin")
+    for known in (net, Network.of_file(folder / "m.bin")):
+        outputs = [member.predict(ds.x) for member in known.members]
+        each = np.stack(outputs).astype(np.float64)
+        mean = np.average(each, axis=0, weights=[1, 3, 2])
+        assert np.allclose(known.predict(ds.x), mean, rtol=1e-6, atol=1e-7)
+        together = np.stack(list(known.member_outputs(ds.x)))
+        assert together.tobytes() == np.stack(outputs).tobytes()
+
+
 @pytest.mark.parametrize("task", LAYERS)
 def test_a_file_holds_all_members(task, folder):
     net, _ = together(task, **flags_of("patience", task))
