@@ -576,6 +576,40 @@ def test_weight_decay_acts_on_rows_that_the_batch_lacks_and_spares_frequencies(
     assert (difference[2:4] > 1e-3).all()
 
 
+ROWS = 512  # too many for layers that are fused
+LEARNED = {  # a column of each kind, and what it reads
+    "waves": (InputColumn("number", waves=12), 0.3),
+    "gap and waves": (InputColumn("gap", fill=0.5, waves=5), np.nan),
+    "table": (InputColumn("embedding", 7, 3), 4),
+}
+
+
+@pytest.mark.parametrize("before", [0, 6, 23])
+@pytest.mark.parametrize("names", [("waves",), ("gap and waves", "table"), ("table",)])
+def test_a_step_takes_the_whole_gradient_of_what_columns_learn(
+    names, before, processor, dtype
+):
+    """Wherever among the outputs of the layer they lie, of which a training computes no
+    others: with and without plain numbers before and behind them."""
+    learned = [LEARNED[name] for name in names]
+    numbers = [(InputColumn("number"), 1.5)]
+    columns, row = zip(*(numbers * before + learned + numbers * (before // 2)))
+    engine = engine_of(processor, dtype, f"{len(columns)},40:tanh,1", columns)
+    rng = np.random.default_rng(before)
+    x = np.tile(np.array(row), (ROWS, 1))
+    x[:, 0] += rng.integers(0, 3, ROWS)
+    x = x.astype(dtype)
+    y = rng.normal(size=(ROWS, 1)).astype(dtype)
+    start = engine.get("parameters")
+    _, gradient, _ = engine.gradients(x, y)
+    count = sum(column.parameters + column.waves for column in columns)
+    assert gradient[:count].any()
+    settings = EpochSettings("sgd", ROWS, [0.25] * 9)
+    engine.epoch(engine.load(x, y), np.arange(ROWS), settings, engine.progress())
+    step = (start - engine.get("parameters")) / 0.25
+    assert relative_distance(step, gradient) < {"float64": 1e-9, "float32": 1e-3}[dtype]
+
+
 TRAINED = {"pieces": COLUMNS[:2], "waves": WAVES[:2], "only waves": WAVES[:1]}
 # one batch by all threads; micro-batches
 BATCHES = [("400:tanh,300,2", 200), ("9:tanh,2", 4000)]
