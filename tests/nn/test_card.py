@@ -55,6 +55,17 @@ def trained(tmp_path_factory):
     return folder, result.json
 
 
+def test_the_size_of_several_networks_is_that_of_all():
+    net = nn.Network("3,1", "binary")
+    members = [nn.Network(layers, "binary") for layers in ("3,1", "3,5,1", "3,5,1")]
+    net.combine(members, [1.0, 2.0, 2.0])
+    parameters = 4 + 2 * (4 * 5 + 6)
+    assert card_of(net)["size"] == f"{parameters} parameters"
+    assert card_of(net, 12345)["size"] == f"{parameters} parameters, 12,345 bytes"
+    expected = "1 x 3,1, weight 1; 2 x 3,5:relu,1, weight 2"
+    assert card_of(net)["networks"] == expected
+
+
 def test_info_of_a_search_is_a_card_with_the_figures_of_its_training(trained):
     folder, told = trained
     model = folder / "m.bin"

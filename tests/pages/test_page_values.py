@@ -4,6 +4,7 @@ paths, tables by loops."""
 import base64
 import re
 import zlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ from nn.test.drift import ColumnDrift
 from nn.test.errors import groups_that_err, ranges, row_losses
 from nn.test.importance import importance
 from nn.test.out_of_fold import out_of_fold
+from nn.test.reports import multilabel_report
 from nn.test.sureness import Held
 
 NEAR = 1.5e-3  # of an axis: paths have tenths of a unit, of some hundred
@@ -257,6 +259,57 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
     support = rates[3]
     order = sorted(range(classes), key=lambda k: -support[k])
     assert tables["classes"].lines == [lines[k] for k in order]
+
+
+@pytest.mark.parametrize("in_folds", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_each_of_several_targets_has_its_own_curves(weighted, in_folds):
+    """Two targets of two classes, of which some rows have no second one."""
+    rng = np.random.default_rng(4)
+    scores = rng.integers(0, 21, (240, 2)) / 20
+    truth = (rng.random((240, 2)) < 0.1 + 0.7 * scores * [1, 0.5]).astype(float)
+    truth[::5, 1] = np.nan
+    weights = rng.integers(1, 8, 240) / 4 if weighted else None
+    folds = np.arange(240) % 3 if in_folds else None
+    net = nn.Network("2,2", "multilabel")
+    net.targets = ["u", "v"]
+    result = multilabel_report(truth, scores, net.targets, 0.5, weights, folds)
+    blocks = task_blocks.label_blocks(net, result, truth, scores, weights, folds)
+    pictures = pictures_of(blocks)
+    drawn = {name: Drawing(picture) for name, picture in pictures.items()}
+    labels = {name: texts(picture.svg()) for name, picture in pictures.items()}
+    for k, name in enumerate(net.targets):
+        there = ~np.isnan(truth[:, k])
+        of_target = truth[there, k].astype(int)
+        own = scores[there, k]
+        w = None if weights is None else weights[there]
+        order = own
+        if in_folds:
+            order = placements_by_hand(of_target, own, folds[there])
+        area_of_target = metrics.roc_auc_score(of_target, order, sample_weight=w)
+        assert f"{name}: area {area_of_target:.4f}" in labels["roc"]
+        false_alarms, recall, _ = metrics.roc_curve(
+            of_target, order, sample_weight=w, drop_intermediate=False
+        )
+        expected = np.column_stack([false_alarms, recall])
+        points = drawn["roc"].points(f"l s{k}")
+        assert np.allclose(points, expected, atol=NEAR)
+        brier = np.average((own - of_target) ** 2, weights=w)
+        assert f"{name}: Brier score {brier:.4g}" in labels["calibration"]
+        tenths = np.minimum((own * 10).astype(int), 9)
+        expected = [
+            [
+                np.average(
+                    values[tenths == tenth],
+                    weights=None if w is None else w[tenths == tenth],
+                )
+                for values in (own, of_target)
+            ]
+            for tenth in range(10)
+            if np.sum(tenths == tenth) >= 10
+        ]
+        points = drawn["calibration"].points(f"l s{k}")
+        assert np.allclose(points, expected, atol=NEAR)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -809,6 +862,22 @@ def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(
     )
 
 
+def test_the_table_of_thresholds_has_the_costs_of_the_rule_of_the_training():
+    """A false alarm costs 1, a missed row 5."""
+    truth, scores, weights = two_classes(True)
+    net = nn.Network("2,1", "binary")
+    net.facts = replace(net.facts, config={"threshold": "cost=1:5"})
+    result = binary_report(truth, scores, 0.3, weights)
+    blocks = task_blocks.two_class_blocks(net, result, truth, scores[:, None], weights)
+    table = tables_of(blocks)["thresholds"]
+    assert table.headers[-1] == "cost"
+    for line in table.lines:
+        alarms = scores >= float(line[0].split()[0])
+        false_alarms = weights[alarms & (truth == 0)].sum()
+        missed = weights[~alarms & (truth == 1)].sum()
+        assert float(line[-1]) == pytest.approx(false_alarms + 5 * missed)
+
+
 def test_the_columns_tell_shares_ranges_medians_and_gaps():
     words = ["red"] * 50 + ["green"] * 30 + ["blue"] * 10 + ["grey"] * 6 + ["pink"] * 4
     rng = np.random.default_rng(0)
@@ -833,6 +902,10 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
     by_name = {line[0]: line[3:] for line in table.lines}
     assert by_name["word"] == ["red 50%, green 30%, blue 10%, 2 more", "", ""]
     assert by_name["gappy"] == ["x 75%, y 25%", "", "60.0%"]
+    some = model_page._columns(net, ds.x[np.arange(0, 90)])[0].lines[0]
+    assert some[3] == "red 56%, green 33%, blue 11%", "and no other word"
+    most = model_page._columns(net, ds.x[np.arange(0, 96)])[0].lines[0]
+    assert most[3] == "red 52%, green 31%, blue 10%, 1 more"
     counts = [0] * 12
     for value in size[:80]:
         counts[min(int((value - 1) / 99 * 12), 11)] += 1

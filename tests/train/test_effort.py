@@ -5,6 +5,7 @@ import csv
 import json
 import signal
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,10 +28,18 @@ from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.test.out_of_fold import out_of_fold
+from nn.train import effort_plan
 from nn.train.asked import why_not
-from nn.train.candidates import candidates_for, thrifts_for
+from nn.train.candidates import (
+    NARROW_CANDIDATE,
+    WIDE,
+    WITH_PIECES,
+    Thrift,
+    candidates_for,
+    thrifts_for,
+)
 from nn.train.effort import Effort
-from nn.train.effort_plan import EffortPlan
+from nn.train.effort_plan import EffortPlan, Planned
 from nn.utils import UsageError, figure_text
 
 
@@ -476,6 +485,58 @@ def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
     told = succeed("--test", "--model", "m.bin", "--json")
     expected = figures["out_of_fold"]["log_loss"]
     assert told.json["log_loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_candidates_count_in_the_told_losses_as_often_as_they_were_chosen():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(150, 3))
+    y = x[:, 0] + np.sin(3 * x[:, 1]) + rng.normal(size=150) / 3
+    model = nn.fit(x, y, effort="standard", epochs=1)
+    net = model.network
+    counts = [chosen["weight"] for chosen in model.metrics["chosen"]]
+    assert len({*counts}) > 1, "the data should be such that counts differ"
+    assert net.member_weights == np.repeat(counts, 8).tolist()
+    check_means(net, model.metrics, [1] * len(net.members))
+
+
+class Budget(EffortPlan):
+    """A plan of candidates with costs, as shares of the budget: by the number of folds
+    of the thrift, in the order of a wide network, a narrow one, one that embeds."""
+
+    costs: dict[int, list[float]]
+
+    def _of_table(self, candidates):
+        budget = EFFORTS[self.effort]
+        costs = self.costs[candidates[0].folds]
+        return [
+            Planned(candidate, SimpleNamespace(layers=[number]), budget * cost)
+            for number, (candidate, cost) in enumerate(
+                zip(candidates, costs, strict=True)
+            )
+        ]
+
+
+@pytest.mark.parametrize(
+    "lavish, thrifty, folds, count",
+    [
+        ([0.5, 0.4, 0.2], [0.3, 0.2, 0.1], 4, 3),  # all are more than two
+        ([0.5, 0.4, 0.2], [0.3, 0.9, 0.2], 4, 2),  # two, and one of them embeds
+        ([0.5, 0.9, 0.9], [0.3, 0.2, 0.9], 4, 2),  # two are more than one
+        ([0.5, 0.2, 0.2], [0.3, 0.1, 0.1], 8, 3),  # all, with as many folds
+        ([0.9, 0.9, 0.1], [0.3, 0.4, 0.9], 8, 2),  # as much: the first
+    ],
+)
+def test_as_much_is_saved_as_leaves_most_candidates_and_one_that_embeds_numbers(
+    monkeypatch, lavish, thrifty, folds, count
+):
+    three = [WIDE, NARROW_CANDIDATE, WITH_PIECES]
+    monkeypatch.setattr(effort_plan, "candidates_for", lambda *_: three)
+    monkeypatch.setattr(effort_plan, "thrifts_for", lambda *_: [Thrift(8), Thrift(4)])
+    ds = nn.Dataset(np.zeros((40, 1)), np.arange(40.0), "regression")
+    plan = Budget(ds, "quick", {"epochs": 2}, {})
+    plan.costs = {8: lavish, 4: thrifty}
+    planned = plan.candidates()
+    assert [entry.candidate.folds for entry in planned] == [folds] * count
 
 
 def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):

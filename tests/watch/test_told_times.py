@@ -163,6 +163,29 @@ def test_a_trace_has_microseconds_from_its_first_event(tmp_path):
     assert layers["update 0 7"] == 0
 
 
+def test_a_trace_has_the_validation_behind_the_rows_of_its_epoch(tmp_path, monkeypatch):
+    """Epochs of 4 s, of which 3 s train; of the second one no rows are judged."""
+    now = [10.0]
+    monkeypatch.setattr("nn.watch.trace.time.perf_counter", lambda: now[0])
+    trace = Trace()
+    trace.start({})
+    for epoch, val_loss in ((1, 0.5), (2, None)):
+        now[0] += 4.0
+        trace.epoch(epoch, 2, 0.25, val_loss, 3.0, 1.0)
+    trace.write(str(tmp_path / "t.json"))
+    told = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    spans = [
+        [event["name"], event["ts"] / 1e6, event["dur"] / 1e6, event["args"]["loss"]]
+        for event in told
+        if event["ph"] == "X"
+    ]
+    assert spans == [
+        ["epoch 1", 0.0, 4.0, 0.25],
+        ["held-out rows", 3.0, 1.0, 0.5],
+        ["epoch 2", 4.0, 4.0, 0.25],
+    ]
+
+
 def test_a_sweep_tells_milliseconds_of_batches_without_the_first_epoch():
     class Engine:
         def __init__(self, batches):
