@@ -33,6 +33,7 @@
     scaling.py       inputs that are plain numbers, scaled; medians.py: what a gap among
                      them becomes
     word_means.py    means of the targets by words, those of training rows out of fold
+    checks.py        what a training asks of its data, and what it remarks on
     prepared.py      Prepared: rows made ready for a training, once for all networks
                      that read them alike; row_reader.py: raw rows as an engine takes
                      them; given_rows.py: rows that somebody gives to a prediction;

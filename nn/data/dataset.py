@@ -541,20 +541,6 @@ def _moved(now: list[int], order: list[int]) -> list[int] | None:
     return [place if place == CHANGE else order.index(place) for place in now]
 
 
-def about_rounded_inputs(net, ds: Dataset) -> list[str]:
-    """Return a line where a float64 network is to learn from numbers that nn.load has
-    read as float32: they lack digits that the data may have."""
-    are_read = getattr(ds, "given", None) is not None
-    if not are_read or net.dtype != "float64" or not isinstance(ds.x, np.ndarray):
-        return []
-    if ds.x.dtype != np.float32 or ds.are_images:
-        return []
-    return [
-        f"{name_of(ds)}: its numbers were read as float32; nn.load(..., "
-        'dtype="float64") reads all digits'
-    ]
-
-
 def name_of(ds) -> str:
     """Return how messages call a data set, a Dataset or what is like one: by the path
     that was given."""

@@ -8,30 +8,31 @@ a model keeps of its data
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.weighted import at_rows
-from ..nn_aux import ACTIVATIONS, TASKS, loss_of
+from ..nn_aux import ACTIVATIONS, TASKS
 from ..settings.values import (
     BALANCED,
     NO_CLASS_WEIGHT,
     class_weight_numbers,
     number_embedding_value,
 )
-from ..utils import DataError, LayersMismatch, UsageError, listed
-from .column import GAPS, WINDOWS, number_text
-from .dataset import Dataset, all_weightless, check_trainable, name_of
+from ..utils import UsageError, listed
+from .checks import refuse_gaps
+from .column import GAPS, WINDOWS
+from .dataset import Dataset
 from .encoding import Encoding
 from .kinds import NUMBER
 from .medians import medians_of
-from .pixels import check_range, pictures_of
+from .pixels import pictures_of
 from .row_reader import RowReader
 from .scaling import Moments, Scaling, check_spread
-from .splits import Split
+from .splits import Fold, Split, folds_and_splits
 from .statistics import statistics_of
 from .table_rows import TableRows
 from .word_means import WordMeans, columns_with_means, means_of
@@ -69,7 +70,8 @@ class Prepared:
 
     target_scaling: of a regression; None: targets stay as they are. class_weights: of
     each class, float64; None: all are 1. is_kept: a model that goes on has decided how
-    rows are read. means_apart: see WordMeans.keep_apart.
+    rows are read. means_apart: see WordMeans.keep_apart. is_part: these are some of all
+    rows, which the caller has chosen.
     """
 
     ds: Dataset
@@ -80,6 +82,7 @@ class Prepared:
     class_weights: np.ndarray | None
     is_kept: bool = False
     means_apart: bool = True
+    is_part: bool = False
 
     @classmethod
     def of(
@@ -88,6 +91,7 @@ class Prepared:
         split: Split,
         settings: RowSettings,
         encoding: Encoding | None = None,
+        is_part: bool = False,
     ) -> Prepared:
         """Prepare a data set by its training rows. encoding: one that the network has
         already; None: such as the rows ask for. Raises DataError for rows that cannot
@@ -131,6 +135,7 @@ class Prepared:
             reader,
             _target_scaling(ds, rows, settings, weights),
             _class_weights(ds, rows, settings.class_weight),
+            is_part=is_part,
         )
 
     @classmethod
@@ -160,7 +165,22 @@ class Prepared:
         )
         if self.is_kept:
             return replace(self, split=split)
-        return Prepared.of(self.ds, split, self.settings, self.reader.encoding)
+        encoding = self.reader.encoding
+        return Prepared.of(self.ds, split, self.settings, encoding, self.is_part)
+
+    def read_by(self, settings: RowSettings) -> Prepared:
+        """Return the same rows for networks of other settings."""
+        return Prepared.of(self.ds, self.split, settings)
+
+    def by_folds(
+        self, folds: int, seed: int, validation: float | None
+    ) -> list[tuple[Fold, Prepared]]:
+        """Return the folds of the rows that are not held out, each with its rows as the
+        networks of these settings read them, encoded by them; see folds_and_splits."""
+        pairs = folds_and_splits(self.ds, self.split, folds, seed, validation)
+        return [
+            (fold, Prepared.of(self.ds, split, self.settings)) for fold, split in pairs
+        ]
 
     @property
     def facts(self) -> dict:
@@ -191,8 +211,8 @@ class Prepared:
             facts["weightless_rows"] = ds.left_out_rows.get("weightless", 0)
         # without weights set since, which no file has
         is_divided_as_read = ds.weights is None or bool(ds.weights.all())
-        if is_divided_as_read:
-            facts["dataset"] = origin_of(ds)
+        if is_divided_as_read or self.is_part:
+            facts["dataset"] = _origin_of(ds, self.is_part)
         if self.is_kept:
             facts = {name: facts[name] for name in _OF_ROWS}
         return facts
@@ -308,21 +328,6 @@ def _input_scaling(
     return scaling
 
 
-def refuse_gaps(ds: Dataset, names: Sequence[str] = ("x", "y")) -> None:
-    """Raise DataError that names the first gap among the inputs or targets of a data
-    set that cannot have any."""
-    for name in names:
-        values = getattr(ds, name)
-        if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
-            continue
-        gaps = np.argwhere(np.isnan(values))
-        if len(gaps):
-            raise DataError(
-                f"{name_of(ds)}, {name}{gaps[0].tolist()}: found nan, expected a "
-                "number; nn.load(x, y=y) reads arrays and data frames with gaps"
-            )
-
-
 def _number_type(x: np.ndarray | TableRows) -> str:
     """Return the type of columns of numbers, in which rows are read from now on."""
     columns = TableRows.of(x).columns
@@ -332,7 +337,7 @@ def _number_type(x: np.ndarray | TableRows) -> str:
     return "float64"
 
 
-def origin_of(ds: Dataset, is_part: bool = False) -> dict | None:
+def _origin_of(ds: Dataset, is_part: bool) -> dict | None:
     """Return what a model keeps of the files that it was trained on; None where there
     are none. is_part: on some of their rows."""
     if not ds.path:
@@ -441,78 +446,3 @@ def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | No
             f"for each of {listed(ds.classes)}"
         )
     return numbers
-
-
-def check_any_weight(weights: np.ndarray | None, rows: np.ndarray, what: str) -> None:
-    """Raise DataError where these rows, named `what`, have weights that are all 0."""
-    if weights is not None and len(rows) and not weights[rows].any():
-        raise all_weightless(len(rows), f"{what} rows")
-
-
-# ---- whether a network and data go together
-
-
-def check_fit(net, ds: Dataset, only_rows: bool = False) -> None:
-    """Raise DataError or UsageError if this network cannot learn from this data set;
-    only_rows: be judged by it."""
-    where = name_of(ds)
-    if net.task != ds.task:
-        raise UsageError(
-            f"{where}: the data is {ds.task}, the network is {net.task}; give --task or change --layers"
-        )
-    if net.reference and ds.weights is not None:
-        raise UsageError("--weight: --reference has no such thing; leave one out")
-    ds.check()
-    if only_rows:
-        check_range(net.pictures, ds)
-    else:
-        check_trainable(ds)
-    if ds.inputs != net.inputs:
-        raise UsageError(
-            f"--layers: the network has {net.inputs} inputs, {where} has {ds.inputs} per row"
-        )
-    if ds.classes is not None and ds.task == "multiclass":
-        _check_classes(where, len(ds.classes), net.outputs, only_rows)
-    if TASKS[ds.task].by_output and ds.outputs != net.outputs:
-        raise UsageError(
-            f"--layers: {net.outputs} outputs, but {where} has {ds.outputs} targets"
-        )
-    if TASKS[ds.task].by_output and ds.y is not None:
-        _check_targets(ds, net.loss)
-
-
-def _check_targets(ds: Dataset, loss: str) -> None:
-    """Raise DataError for a target that the loss cannot have."""
-    rule = loss_of(loss)
-    y = ds.y.reshape(ds.rows, -1)
-    if y.shape[1] == 1:
-        refuse_gaps(ds, ["y"])
-    if ds.task == "multilabel" and not ((y == 0) | (y == 1) | np.isnan(y)).all():
-        raise DataError(
-            f"{name_of(ds)}: y of the task multilabel: found more than 0 and 1, "
-            "expected these, or nan where a target is missing"
-        )
-    if rule.has is None or (rule.has(y) | np.isnan(y)).all():
-        return
-    row, target = np.unravel_index(np.nanargmin(y), y.shape)
-    value = y[row, target]
-    if ds.exposures is not None:
-        value = (value * ds.exposures[row]).astype(y.dtype)
-    column = f"target {target + 1}"
-    if ds.targets:
-        column = f"column {ds.targets[target]}"
-    raise DataError(
-        f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number_text(value)}, "
-        f"expected {rule.targets} for --loss {loss}; correct it, remove the row or choose another --loss"
-    )
-
-
-def _check_classes(where: str, classes: int, outputs: int, only_rows: bool) -> None:
-    """Raise LayersMismatch for more classes than outputs or, in a training, fewer: an
-    output without a class would be predicted all the same."""
-    has_spare_outputs = classes < outputs and not only_rows
-    if classes > outputs or has_spare_outputs:
-        raise LayersMismatch(
-            f"{where}: {classes} classes, expected {outputs}, one per output of the "
-            f"network; let --layers end in {classes}"
-        )

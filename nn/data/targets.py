@@ -28,7 +28,7 @@ from .column import (
     shortened,
     valued,
 )
-from .dataset import AUTO_CLASSES, CHANGE, Dataset, Targets, name_of
+from .dataset import AUTO_CLASSES, CHANGE, Dataset, Targets
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
 from .labels import (
@@ -59,9 +59,6 @@ _LABEL_GAPS = 1.25, 5
 # of the smaller half
 _FEW_COUNTS = 5
 _SHARE_OF_SMALL_COUNTS = 0.75
-# of the median: targets that are named, where they are no more of all
-_FAR_TIMES = 1e6
-_MOST_FAR = 0.25
 # texts that are classes if they have _CLASS_ROWS rows each, on average
 _NAMED_CLASSES = 1000
 
@@ -324,50 +321,6 @@ def _may_count(distinct: np.ndarray, which: np.ndarray) -> bool:
         and len(distinct) > _FEW_COUNTS
         and np.mean(which < half) >= _SHARE_OF_SMALL_COUNTS
     )
-
-
-def about_far_targets(ds: Dataset) -> list[str]:
-    """Return a line for each target of which a few numbers are a million times the
-    usual size, that of the median of those that are not 0: the squared error of one of
-    them is that of all other rows."""
-    if ds.task != "regression" or ds.y is None:
-        return []
-    lines = []
-    targets = ds.different_targets
-    for target, values in enumerate(np.abs(targets.astype(np.float64)).T):
-        rows = _far_rows(values)
-        if not len(rows):
-            continue
-        row = int(rows[values[rows].argmax()])
-        usual = float(np.median(values[values > 0]))
-        times = float(f"{values[row] / usual:.2g}")
-        shown = f"{times:,.0f}" if times < 1e12 else f"{times:g}"
-        number = number_text(targets[row, target])
-        alike = f", like {len(rows) - 1} more" if len(rows) > 1 else ""
-        column = f"target {target + 1}"
-        if ds.targets:
-            column = f"column {ds.targets[target]}"
-        line = (
-            f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number}, {shown} times "
-            f"the median{alike}; correct it or remove the row"
-        )
-        if ds.places:
-            line += gap_advice([number])
-        lines.append(line)
-    return lines
-
-
-def _far_rows(sizes: np.ndarray) -> np.ndarray:
-    """Return the rows of a few numbers that are _FAR_TIMES the median of all that are
-    not 0; none where many are."""
-    counted = sizes[sizes > 0]
-    if not len(counted):
-        return np.zeros(0, np.intp)
-    least = _FAR_TIMES * (1 - 1e-6)  # rounded to float32
-    rows = np.flatnonzero(sizes >= least * np.median(counted))
-    if len(rows) <= _MOST_FAR * len(sizes):
-        return rows
-    return rows[:0]
 
 
 def _type_of(classes: list[str], label_type: str | None) -> str | None:

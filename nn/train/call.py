@@ -9,28 +9,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from .. import cluster
 from ..data import records
-from ..data.dataset import about_rounded_inputs, as_read_by
 from ..data.prepared import Prepared
 from ..data.records import beside_checkpoint, make_room
 from ..data.splits import facts_of_rows
-from ..data.targets import about_far_targets
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn_aux import OF_FOLD
 from ..settings.flags import takes
 from ..test.learned import warn_if_not_learned
 from ..test.out_of_fold import with_figures
 from ..test.trained_rows import remember_rows
-from ..utils import SideFileError, Stopped, StopRequest, UsageError, log
+from ..utils import SideFileError, Stopped, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .combine import Combined, figures_of_one
 from .decision import check_decision
 from .member import NotFinite
-from .options import checked_values, config_of, options_of, settings_by_kind
-from .plan import Plan, plan_going_on, plan_listed, plan_of
+from .options import checked_values, config_of, settings_by_kind
+from .plan import Plan, plan_listed, plan_of
 from .rows import GIVEN_ROWS, ReadValidation
 from .run import Run
 from .search import VALIDATION_SHARE
@@ -85,11 +81,6 @@ def train(
     be written; the network is trained, and the error has the figures.
     """
     _check_types(net, ds, callback)
-    ds.log_left_out()
-    ds = as_read_by(net, ds, anew=not goes_on)
-    if not net.reference and cluster.current().rank == 0:
-        for line in [*about_far_targets(ds), *about_rounded_inputs(net, ds)]:
-            log.warning("%s", line)
     validation_rows, named = _rows_and_name(validation)
     if settings.get("vary") is not None and named is None:
         named = VALIDATION_SHARE
@@ -99,7 +90,8 @@ def train(
     training_settings, several, checkpoint_settings = map(checked_values, kinds)
     checkpoint = Checkpoint.of(checkpoint, **checkpoint_settings)
     callbacks = _callbacks(callback)
-    plan = _plan(net, ds, training_settings, several, rows, goes_on)
+    plan = plan_of(net, ds, training_settings, several, rows, goes_on)
+    prepared = plan.prepared
     # several begin anew
     before = None
     if plan.is_alone or goes_on:
@@ -109,39 +101,15 @@ def train(
         [result] = run_plan(plan, callbacks, stop, checkpoint, validation_rows)
     except Stopped:
         if plan.is_alone:  # what it has learned may be written
-            remember_rows(net, plan.ds, plan.split.known, before)
+            remember_rows(net, prepared.ds, prepared.split.known, before)
         raise
     # what is trained here is no candidate of a choice, which keeps its own
     if plan.folds and not checkpoint.about:
-        with_figures(net, plan.ds)
-    result |= facts_of_rows(plan.ds, plan.split)
-    remember_rows(net, plan.ds, plan.split.known, before)
-    warn_if_not_learned(result, plan.ds, net.reference)
+        with_figures(net, prepared.ds)
+    result |= facts_of_rows(prepared.ds, prepared.split)
+    remember_rows(net, prepared.ds, prepared.split.known, before)
+    warn_if_not_learned(result, prepared.ds, net.reference)
     return _written(result, callbacks, checkpoint)
-
-
-def _plan(
-    net: Network,
-    ds: Dataset,
-    settings: dict,
-    several: dict,
-    rows: np.ndarray | None,
-    goes_on: bool,
-) -> Plan:
-    """Return the trainings that the arguments of `train` ask for."""
-    if goes_on and (several or rows is not None):
-        raise UsageError(
-            "goes_on: trains the networks of a model; leave out networks, folds, vary and rows"
-        )
-    if settings.get("validation") == OF_FOLD and several.get("folds") is None:
-        raise UsageError(
-            f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too"
-        )
-    if goes_on:
-        return plan_going_on(net, ds, settings)
-    options = options_of(net, ds, settings)
-    net.batch_number = options.batch_number
-    return plan_of(net, ds, options, settings, several, rows)
 
 
 def _check_types(net, ds, callback) -> None:
@@ -199,7 +167,7 @@ def _devices_of(plan: Plan) -> Iterator[tuple | None]:
 
 def _room(plan: Plan) -> AbstractContextManager:
     """Return what leaves rows as much memory as the networks do not take."""
-    return records.within(make_room(plan.net, plan.ds, plan.training_bytes()))
+    return records.within(make_room(plan.net, plan.prepared.ds, plan.training_bytes()))
 
 
 def _trained_each(run: Run) -> list[dict]:
@@ -227,7 +195,7 @@ def _trained_each(run: Run) -> list[dict]:
 def _trained_together(run: Run) -> dict:
     """Train the networks of a run, which become one; return its figures."""
     plan = run.plan
-    config = {**config_of(plan.net, plan.ds, plan.options), **plan.config}
+    config = {**config_of(plan.net, plan.prepared.ds, plan.options), **plan.config}
     combined = Combined(plan, run, config)
     is_validated = bool(plan.folds) or run.members[0].rows.is_validated
     try:

@@ -164,7 +164,7 @@ class Combined:
         """Return what is decided by the rows of the folds, and their metrics, means and
         standard deviations."""
         net = self.net
-        ds = self._plan.ds
+        ds = self._plan.prepared.ds
         members = self._run.members
         scores = [member.crossed_scores() for member in members]
         crossed = predicted_out_of_fold(
@@ -210,7 +210,7 @@ class Combined:
         if run.ranks.size > 1:
             figures["ranks"] = run.ranks.size
         if plan.folds:
-            figures["holdout"] = len(plan.split.holdout)
+            figures["holdout"] = len(plan.prepared.split.holdout)
         return figures
 
     def _facts_of(self, member: Member) -> dict:

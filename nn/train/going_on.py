@@ -8,9 +8,7 @@ import math
 import os
 from collections.abc import Mapping
 
-from ..data.dataset import name_of
 from ..data.loading import load_for, split_seed_of
-from ..data.splits import Split
 from ..ds import Dataset
 from ..layers import completed, input_shape, parse, to_spec
 from ..nn import Network
@@ -18,10 +16,8 @@ from ..nn.model import packed, target_of
 from ..nn_aux import INITIALIZERS, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of
 from ..settings.values import enumerated, in_a_list
-from ..test.reports import warn_of_trained
-from ..test.trained_rows import trained_on
-from ..utils import DataError, InputNotFound, UsageError, listed
-from .options import LOSS, Monitor
+from ..utils import InputNotFound, UsageError
+from .options import LOSS, Monitor, Options, options_of
 
 # how the rows at hand are read and computed with, whatever the model has
 _OF_READING = ("separator", "header", "memory", "strict")
@@ -147,6 +143,13 @@ def data_for(net: Network, data, target, load_settings: dict) -> Dataset:
 # ---- the settings that it keeps
 
 
+def options_going_on(net: Network, ds: Dataset, given: Mapping) -> Options:
+    """Return the settings of a training in which a network goes on. given: those that
+    are not left to its model."""
+    kept = settings_going_on(net, ds.rows)
+    return options_of(net, ds, kept | given)
+
+
 def settings_going_on(net: Network, rows: int) -> dict:
     """Return the settings with which a network goes on with a number of rows, where
     none are given: those of its training, but a third of its rate and epochs, of few
@@ -184,28 +187,6 @@ def config_going_on(net: Network) -> dict:
     names = ("target", "table", "left_out")
     kept = {name: net.config[name] for name in names if name in net.config}
     return {**kept, "init": f"sha256:{hashlib.sha256(packed(net)).hexdigest()}"}
-
-
-def check_classes_of(net: Network, ds: Dataset) -> None:
-    """Raise DataError for data with a class that a model does not have."""
-    unknown = [
-        name for name in ds.classes or () if name not in (net.classes or ds.classes)
-    ]
-    if unknown:
-        raise DataError(
-            f"{name_of(ds)}: found class {unknown[0]}, expected one of {listed(net.classes)}"
-        )
-
-
-def knows_judging(net: Network, ds: Dataset, split: Split) -> bool:
-    """Return whether rows that are to judge a training were among those of the model
-    that goes on, or of its ancestors, and warn of it."""
-    rows = split.validation if len(split.validation) else split.holdout
-    if not len(rows):
-        return False
-    trained = trained_on(net, ds.of_rows(rows))
-    warn_of_trained(trained, "the model of --init")
-    return trained.spoils_figures
 
 
 def _further_epochs(net: Network, rows: int, batch_number) -> int:

@@ -15,9 +15,10 @@ from ..backends.engine import Engine, PackJob
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..core.weighted import at_rows
+from ..data.checks import refuse_gaps
 from ..data.dataset import name_of
 from ..data.far_values import far_field
-from ..data.prepared import Prepared, refuse_gaps
+from ..data.prepared import Prepared
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
 from ..nn.prediction import predict
 from ..test.learned import Baseline

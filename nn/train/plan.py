@@ -1,11 +1,11 @@
 """Plan: the trainings that a call asks for, decided before the first of them begins.
 
-    one network    plan_one
+    one network    plan_of, which all others go through
     --networks K   plan_networks: networks that differ by their seeds
     --vary         plan_varied: and by settings that are drawn for each
     --folds F      plan_folds: a network for each fold, with rows of its own
     --init MODEL   plan_going_on: those of a model, with their parameters
-    train_many     plan_listed: settings of each, given one by one
+    train_many     plan_listed: settings of each, one by one, and so not through plan_of
 
 A further way to make several networks is a planner here, and where its networks become
 one in another way, a function in combine.py.
@@ -18,35 +18,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data.prepared import Prepared, check_fit, origin_of
-from ..data.records import (
-    ROW_BYTES,
-    check_free,
-    check_room_for_rows,
-    network_bytes,
-    training_bytes,
-)
-from ..data.splits import (
-    Fold,
-    Split,
-    divided_rows,
-    folds_and_splits,
-)
+from ..data.checks import check_fit, ready_to_learn
+from ..data.prepared import Prepared, RowSettings
+from ..data.records import ROW_BYTES, check_free, network_bytes, training_bytes
+from ..data.splits import Fold, Split, divided_rows
 from ..ds import Dataset
+from ..layers import input_shape
 from ..nn import Network
 from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings
-from ..test.trained_rows import ancestors_with, is_training_data
+from ..test.reports import warn_of_trained
+from ..test.trained_rows import ancestors_with, is_training_data, trained_on
 from ..utils import UsageError
 from .going_on import (
-    check_classes_of,
     config_going_on,
-    knows_judging,
-    settings_going_on,
+    options_going_on,
     thresholds_going_on,
 )
 from .options import Options, options_of
-from .rows import row_settings
 from .search import check_choice
 from .vary import DRAWN_SETTINGS, Variation, layers_with
 
@@ -80,7 +69,7 @@ class Trial:
 class Plan:
     """Trainings that belong together.
 
-    net: what they make, which reads data as the first of them does. options, split:
+    net: what they make, which reads data as the first of them does. options, prepared:
     what they share. config: what the settings of `net` have beside those of a training.
     flag: what asks for several networks; None: for one. facts: what `net` keeps of data
     and settings; None: those of the first trial. folds: of the rows, one for each
@@ -88,9 +77,8 @@ class Plan:
     """
 
     net: Network
-    ds: Dataset
     options: Options
-    split: Split
+    prepared: Prepared
     trials: list[Trial]
     config: dict = field(default_factory=dict)
     flag: str | None = None
@@ -122,7 +110,7 @@ class Plan:
         ]
         if not self.folds:
             return sizes
-        sizes = [size + ROW_BYTES * self.ds.rows for size in sizes]
+        sizes = [size + ROW_BYTES * self.prepared.ds.rows for size in sizes]
         if not self.is_judged_by_folds:
             return sizes
         # of the scores at the epoch that others choose
@@ -144,12 +132,60 @@ class Plan:
         check_free(sizes, self.flag)
 
 
-def are_several(several: Mapping) -> bool:
+def plan_of(
+    net: Network,
+    ds: Dataset,
+    settings: dict,
+    several: Mapping,
+    rows: np.ndarray | None = None,
+    goes_on: bool = False,
+) -> Plan:
+    """Return the trainings that a call of `train` asks for: its settings decided, its
+    data checked, divided and prepared. settings: those of a training that are given;
+    several: networks, vary, folds; rows: those to train on; goes_on: the network is a
+    model's. Raises DataError and UsageError for what cannot be."""
+    has_own_rows = rows is not None
+    are_several = _are_several(settings, several, has_own_rows, goes_on)
+    if goes_on:
+        options = options_going_on(net, ds, settings)
+    else:
+        options = options_of(net, ds, settings)
+    net.batch_number = options.batch_number
+    ds = ready_to_learn(net, ds, goes_on)
+    seed = options.seed_of_split(net.seed)
+    split = divided_rows(ds, options.holdout, options.validation_share, seed, rows)
+    if goes_on:
+        return plan_going_on(net, ds, options, split, settings)
+    is_part = has_own_rows and len(split.known) < ds.rows
+    prepared = Prepared.of(ds, split, row_settings(net, options), net.encoding, is_part)
+    net.facts = replace(net.facts, encoding=prepared.reader.encoding)
+    if not are_several:
+        trial = Trial(net, options, prepared, has_own_rows=has_own_rows)
+        return Plan(net, options, prepared, [trial])
+    if several.get("folds") is not None:
+        return plan_folds(net, options, prepared, several["folds"])
+    if several.get("vary") is not None:
+        return plan_varied(net, options, prepared, settings, **several)
+    return plan_networks(net, options, prepared, several["networks"])
+
+
+def _are_several(
+    settings: Mapping, several: Mapping, has_own_rows: bool, goes_on: bool
+) -> bool:
     """Return whether `networks`, `vary` and `folds` ask for several networks. Raises
-    UsageError for those that do not go together."""
+    UsageError for those that do not go together, or with what else is asked for."""
     networks = several.get("networks") or 1
     vary = several.get("vary")
     folds = several.get("folds")
+    are_several = folds is not None or networks > 1
+    if goes_on and (several or has_own_rows):
+        raise UsageError(
+            "goes_on: trains the networks of a model; leave out networks, folds, vary and rows"
+        )
+    if settings.get("validation") == OF_FOLD and folds is None:
+        raise UsageError(
+            f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too"
+        )
     if vary is not None and folds is not None:
         raise UsageError(
             f"--vary {vary}: compares networks on the same rows; leave out --folds and give --validation"
@@ -160,158 +196,131 @@ def are_several(several: Mapping) -> bool:
         raise UsageError(
             f"--folds {folds}: trains a network for each fold; leave out --networks"
         )
-    return folds is not None or networks > 1
-
-
-def plan_of(
-    net: Network,
-    ds: Dataset,
-    options: Options,
-    settings: dict,
-    several: Mapping,
-    rows: np.ndarray | None = None,
-) -> Plan:
-    """Return the trainings that a call of `train` asks for. settings: those of the
-    options that are not left to their defaults; several: networks, vary, folds; rows:
-    those to train on. Raises DataError and UsageError for what cannot be."""
-    is_one = not are_several(several)
-    check_fit(net, ds)
-    check_room_for_rows(ds.rows)
-    seed = options.seed_of_split(net.seed)
-    if rows is not None and not is_one:
+    if has_own_rows and are_several:
         raise UsageError(
             "rows: are those of one network; leave out networks, folds and vary"
         )
-    split = divided_rows(ds, options.holdout, options.validation_share, seed, rows)
-    if is_one:
-        return plan_one(net, ds, options, split, has_own_rows=rows is not None)
-    if several.get("vary") is not None:
-        variation = Variation.parse(several["vary"])
-        count = several["networks"]
-        return plan_varied(net, ds, options, split, variation, count, settings)
-    if several.get("folds") is None:
-        return plan_networks(net, ds, options, split, several["networks"])
-    return plan_folds(net, ds, options, split, several["folds"])
+    return are_several
 
 
-# ---- one network
-
-
-def plan_one(
-    net: Network,
-    ds: Dataset,
-    options: Options,
-    split: Split,
-    has_own_rows: bool = False,
-) -> Plan:
-    """Return the training of a network itself."""
-    trial = Trial(net, options, _prepared(net, ds, options, split))
-    if has_own_rows:
-        trial.has_own_rows = True
-        is_part = len(split.known) < ds.rows
-        trial.facts = {"dataset": origin_of(ds, is_part=is_part)}
-    return Plan(net, ds, options, split, [trial])
-
-
-def _prepared(net: Network, ds: Dataset, options: Options, split: Split) -> Prepared:
-    """Return the rows as a network reads them, which gets the encoding that it needs
-    for it."""
-    prepared = Prepared.of(ds, split, row_settings(net, options), net.encoding)
-    net.facts = replace(net.facts, encoding=prepared.reader.encoding)
-    return prepared
+def row_settings(net: Network, options: Options) -> RowSettings:
+    """Return how a network takes rows in a training with these options."""
+    last = net.layers[-1]
+    return RowSettings(
+        input_shape(net.layers),
+        last.outputs,
+        last.output_function,
+        net.dtype,
+        net.reference,
+        options.scaling,
+        options.number_embedding,
+        options.target_means,
+        options.class_weight,
+        options.clip,
+    )
 
 
 # ---- those of a model, which goes on
 
 
-def plan_going_on(net: Network, ds: Dataset, given: dict) -> Plan:
+def plan_going_on(
+    net: Network, ds: Dataset, options: Options, split: Split, given: dict
+) -> Plan:
     """Return the further trainings of the networks of a model, which read rows as they
-    did before. given: settings of the training; the others are the model's. Raises
-    DataError and UsageError for what cannot be."""
-    check_classes_of(net, ds)
-    # the model has decided what there is, of which these rows may have less
-    check_fit(net, ds, only_rows=True)
-    check_room_for_rows(ds.rows)
-    options = options_of(net, ds, settings_going_on(net, ds.rows) | given)
-    net.batch_number = options.batch_number
+    did before. given: settings of the training; the others are the model's."""
     seed = options.seed_of_split(net.seed)
-    split = divided_rows(ds, options.holdout, options.validation_share, seed)
-    means_apart = is_training_data(net, ds)
-    is_known = knows_judging(net, ds, split)
+    options_of_each = [
+        replace(
+            options_going_on(member, ds, given),
+            holdout=options.holdout,
+            split_seed=seed,
+        )
+        for member in net.members
+    ]
+    facts = options.facts_with(split) | {"temperature": net.temperature}
+    facts |= {"ancestors": ancestors_with(net), **thresholds_going_on(net, given)}
     config = config_going_on(net)
-    ancestors = ancestors_with(net)
+    is_known = _knows_judging(net, ds, split)
+    means_apart = is_training_data(net, ds)
     trials = []
-    for member, weight in zip(net.members, net.member_weights, strict=True):
-        options_of_member = options_of(
-            net, ds, settings_going_on(member, ds.rows) | given
-        )
-        options_of_member = replace(
-            options_of_member, holdout=options.holdout, split_seed=seed
-        )
+    for member, weight, options_of_member in zip(
+        net.members, net.member_weights, options_of_each, strict=True
+    ):
         if member is not net:
             member.compute_on(net.backend, **net.device._asdict())
-        prepared = Prepared.kept(
-            ds, split, row_settings(member, options_of_member), member, means_apart
-        )
         kept = {"temperature": member.temperature}
         kept |= thresholds_going_on(member, given)
         if member is net:
-            kept["ancestors"] = ancestors
+            kept["ancestors"] = facts["ancestors"]
         trials.append(
             Trial(
                 member,
                 options_of_member,
-                prepared,
+                Prepared.kept(
+                    ds,
+                    split,
+                    row_settings(member, options_of_member),
+                    member,
+                    means_apart,
+                ),
                 weight=weight,
                 facts=kept,
                 config=config,
                 knows_judging=is_known,
             )
         )
+    prepared = trials[0].prepared
     if not net.is_combined:
-        return Plan(net, ds, trials[0].options, split, trials)
-    facts = trials[0].prepared.facts | options.facts_with(split)
-    facts |= {"temperature": net.temperature, "ancestors": ancestors}
-    facts |= thresholds_going_on(net, given)
+        return Plan(net, trials[0].options, prepared, trials)
     epochs = max(trial.options.epochs for trial in trials)
     return Plan(
         net,
-        ds,
         replace(options, epochs=epochs),
-        split,
+        prepared,
         trials,
         {**config, "networks": len(trials)},
         "--networks",
-        facts,
+        prepared.facts | facts,
     )
+
+
+def _knows_judging(net: Network, ds: Dataset, split: Split) -> bool:
+    """Return whether rows that are to judge a training were among those of the model
+    that goes on, or of its ancestors, and warn of it."""
+    rows = split.validation if len(split.validation) else split.holdout
+    if not len(rows):
+        return False
+    trained = trained_on(net, ds.of_rows(rows))
+    warn_of_trained(trained, "the model of --init")
+    return trained.spoils_figures
 
 
 # ---- several that read the same rows
 
 
 def plan_networks(
-    net: Network, ds: Dataset, options: Options, split: Split, count: int
+    net: Network, options: Options, prepared: Prepared, networks: int
 ) -> Plan:
     """Return the trainings of networks that differ by their seeds."""
-    seeds = seeds_of(net, "--networks", count)
-    prepared = _prepared(net, ds, options, split)
+    seeds = seeds_of(net, "--networks", networks)
     options_of_each = _with_one_split(net, options)
     trials = [Trial(net.sibling(seed), options_of_each, prepared) for seed in seeds]
-    return Plan(net, ds, options, split, trials, {"networks": count}, "--networks")
+    config = {"networks": networks}
+    return Plan(net, options, prepared, trials, config, "--networks")
 
 
 def plan_varied(
     net: Network,
-    ds: Dataset,
     options: Options,
-    split: Split,
-    variation: Variation,
-    count: int,
+    prepared: Prepared,
     settings: dict,
+    networks: int,
+    vary: str,
 ) -> Plan:
-    """Return the trainings of networks with settings that --vary draws for each."""
-    seeds = seeds_of(net, "--networks", count)
-    prepared = _prepared(net, ds, options, split)
+    """Return the trainings of networks with settings that --vary draws for each.
+    settings: those that are given."""
+    variation = Variation.parse(vary)
+    seeds = seeds_of(net, "--networks", networks)
     variation.check(settings, options.optimizer, net.written_layers)
     check_choice(net, options, f"--vary {variation.text}")
     # networks of which numbers are embedded alike read the same rows
@@ -319,12 +328,12 @@ def plan_varied(
     trials = []
     for seed in seeds:
         drawn = variation.draw(seed, options.optimizer)
-        options_of_trial = options_of(net, ds, {**settings, **variation.options(drawn)})
+        options_of_trial = options_of(
+            net, prepared.ds, {**settings, **variation.options(drawn)}
+        )
         embedding = options_of_trial.number_embedding
         if embedding not in readings:
-            readings[embedding] = Prepared.of(
-                ds, split, row_settings(net, options_of_trial)
-            )
+            readings[embedding] = prepared.read_by(row_settings(net, options_of_trial))
         reading = readings[embedding]
         layers = None
         if {"hidden", "dropout"} & {*drawn}:
@@ -334,13 +343,13 @@ def plan_varied(
             Trial(member, _with_one_split(net, options_of_trial), reading, drawn)
         )
     config = {
-        "networks": count,
+        "networks": networks,
         "vary": variation.text,
         "chosen": _settings_that_differ(variation, options, trials),
     }
     longest = replace(options, epochs=max(trial.options.epochs for trial in trials))
     return Plan(
-        net, ds, longest, split, trials, config, "--networks", variation=variation
+        net, longest, prepared, trials, config, "--networks", variation=variation
     )
 
 
@@ -381,32 +390,25 @@ def _with_one_split(net: Network, options: Options) -> Options:
 # ---- a network for each fold
 
 
-def plan_folds(
-    net: Network, ds: Dataset, options: Options, split: Split, count: int
-) -> Plan:
+def plan_folds(net: Network, options: Options, prepared: Prepared, folds: int) -> Plan:
     """Return the trainings of a cross-validation: each has an encoding by its own
     rows."""
-    seeds = seeds_of(net, "--folds", count)
-    settings = _prepared(net, ds, options, split).settings
-    # what the network of all reads is scaled by all rows that are not held out
-    rows = split.known
-    of_all = Split(rows, rows[:0], split.holdout)
-    facts = Prepared.of(ds, of_all, settings, net.encoding).facts
-    facts |= options.facts_with(split)
+    seeds = seeds_of(net, "--folds", folds)
     options_of_fold = _with_one_split(net, options)
+    # what the network of all reads is scaled by all rows that are not held out
+    facts = options.facts_with(prepared.split)
+    facts |= prepared.with_validation_rows().facts
     share = options.validation_share
     if options.validation == OF_FOLD:
         share = None
-    pairs = folds_and_splits(ds, split, count, options_of_fold.split_seed, share)
+    pairs = prepared.by_folds(folds, options_of_fold.split_seed, share)
     trials = []
-    for seed, (_, fold_split) in zip(seeds, pairs, strict=True):
-        prepared = Prepared.of(ds, fold_split, settings)
-        member = net.sibling(seed, encoding=prepared.reader.encoding)
-        trials.append(Trial(member, options_of_fold, prepared, has_own_rows=True))
-    folds = [fold for fold, _ in pairs]
-    return Plan(
-        net, ds, options, split, trials, {"folds": count}, "--folds", facts, folds
-    )
+    for seed, (_, of_fold) in zip(seeds, pairs, strict=True):
+        member = net.sibling(seed, encoding=of_fold.reader.encoding)
+        trials.append(Trial(member, options_of_fold, of_fold, has_own_rows=True))
+    config = {"folds": folds}
+    tested = [fold for fold, _ in pairs]
+    return Plan(net, options, prepared, trials, config, "--folds", facts, tested)
 
 
 # ---- settings of each, one by one
@@ -452,11 +454,4 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
         trials.append(Trial(net, options, prepared))
     first = trials[0]
     reader = first.net.sibling(first.net.seed)
-    return Plan(
-        reader,
-        ds,
-        first.options,
-        first.prepared.split,
-        trials,
-        flag=LISTED,
-    )
+    return Plan(reader, first.options, first.prepared, trials, flag=LISTED)

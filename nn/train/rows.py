@@ -10,15 +10,14 @@ import numpy as np
 
 from ..backends.engine import Engine
 from ..core import random
+from ..data.checks import check_any_weight, check_fit
 from ..data.dataset import as_read_by
 from ..data.loading import load_for, without_gaps
-from ..data.prepared import Prepared, RowSettings, check_any_weight, check_fit
+from ..data.prepared import Prepared
 from ..ds import Dataset
-from ..layers import input_shape
 from ..nn import Network
 from ..nn_aux import OF_FOLD
 from ..test.learned import baseline_of, targets_of
-from .options import Options
 
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 # reads validation rows as a network reads its data
@@ -121,23 +120,6 @@ class LoadedRows:
         if later and not self.by_blocks:
             return self.training.rows, number
         return self.training.rows[order.epoch(number)], None
-
-
-def row_settings(net: Network, options: Options) -> RowSettings:
-    """Return how a network takes rows in a training with these options."""
-    last = net.layers[-1]
-    return RowSettings(
-        input_shape(net.layers),
-        last.outputs,
-        last.output_function,
-        net.dtype,
-        net.reference,
-        options.scaling,
-        options.number_embedding,
-        options.target_means,
-        options.class_weight,
-        options.clip,
-    )
 
 
 def validation_file(

@@ -97,7 +97,9 @@ class Run:
         the comparisons of --vary."""
         plan = self.plan
         if plan.is_judged_by_folds:
-            epochs = FoldEpochs(self.members, are_own=plan.ds.times is not None)
+            epochs = FoldEpochs(
+                self.members, are_own=plan.prepared.ds.times is not None
+            )
             for member in self.members:
                 member.fold_epochs = epochs
         if plan.variation is not None:
@@ -176,7 +178,7 @@ class Run:
     def resume(self, config: dict) -> None:
         """Go on from a checkpoint, if there is one. config: what all ranks and it must
         agree about. Raises as train does."""
-        ds = self.plan.ds
+        ds = self.plan.prepared.ds
         check_alike(self.group, config, ds, self.engine)
         states: list[State | None] = [None] * len(self.members)
         if self.checkpoint.is_used:
@@ -523,7 +525,7 @@ class Run:
         holdout = rows.holdout_count
         # the rows that are held out otherwise judge the networks
         if plan.is_judged_by_folds:
-            holdout = len(plan.split.holdout)
+            holdout = len(plan.prepared.split.holdout)
         return {
             **asdict(plan.options),
             "epochs": self.epochs,

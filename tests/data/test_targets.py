@@ -11,7 +11,7 @@ from support.command_line import run, succeed
 from support.tables import failure
 
 import nn
-from nn.data import targets
+from nn.data import checks
 from nn.data.csv_table import CsvReader
 
 
@@ -496,7 +496,7 @@ def test_a_target_a_million_times_the_median_is_named(folder, far, message):
     values = prices(far)
     path = table(folder / "t.csv", values, "price")
     ds = nn.load(path, task="regression", dtype="float64")
-    about = targets.about_far_targets(ds)
+    about = checks.about_far_targets(ds)
     of_network = [
         "--task",
         "regression",
@@ -534,7 +534,7 @@ def test_a_target_far_above_is_counted_among_those_that_are_not_zero(folder):
 
 def far_target(folder, values) -> list[str]:
     path = table(folder / "t.csv", values, "claim")
-    return targets.about_far_targets(nn.load(path, task="regression"))
+    return checks.about_far_targets(nn.load(path, task="regression"))
 
 
 def test_a_far_target_has_its_line_of_the_file_whatever_rows_leave_before_it(folder):
@@ -549,7 +549,7 @@ def test_a_far_target_has_its_line_of_the_file_whatever_rows_leave_before_it(fol
     for weight, least in ((None, 98), ("weight", 94)):
         ds = nn.load("t.csv", target="price", weight=weight, task="regression")
         assert ds.rows == least
-        (line,) = targets.about_far_targets(ds)
+        (line,) = checks.about_far_targets(ds)
         assert line.startswith("t.csv, row 42, column price: found -3e+12, ")
 
 
@@ -589,5 +589,5 @@ def test_a_far_target_is_named_in_python_too(folder):
     columns = np.column_stack([values, values[::-1]])
     several = nn.Dataset(x, columns, "regression", targets=["one", "other"])
     assert [
-        line.partition(": found")[0] for line in targets.about_far_targets(several)
+        line.partition(": found")[0] for line in checks.about_far_targets(several)
     ] == ["the data, data row 17, column one", "the data, data row 84, column other"]

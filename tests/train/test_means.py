@@ -11,7 +11,6 @@ from support.packs import SEED, until_ended
 import nn
 from nn.data.encoding import Encoding
 from nn.data.word_means import MOST_MEANS_TARGETS, SMOOTHING, WordMeans
-from nn.train.options import options_of
 from nn.train.plan import plan_of
 from nn.utils import DataError, UsageError
 
@@ -50,8 +49,8 @@ def dataset(kind: str = "number", **fields) -> nn.Dataset:
 
 def reader(ds: nn.Dataset, **settings) -> nn.Network:
     net = nn.Network.for_data(ds)
-    options = options_of(net, ds, {"target_means": True, "holdout": 0.0, **settings})
-    [trial] = plan_of(net, ds, options, {}, {}).trials
+    settings = {"target_means": True, "holdout": 0.0, **settings}
+    [trial] = plan_of(net, ds, settings, {}).trials
     net.prepared = trial.prepared
     return net
 

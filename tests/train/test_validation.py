@@ -230,6 +230,16 @@ def test_rare_classes_are_told_in_one_line(caplog):
     ] == ["classes with too few rows for validation and held-out rows: c (2), d (1)"]
 
 
+def test_validation_rows_of_classes_that_the_network_does_not_have_are_refused():
+    x = np.random.default_rng(1).normal(size=(40, 3))
+    is_high = x[:, 0] > 0
+    ds = nn.load(x, y=np.where(is_high, "high", "low"))
+    others = nn.load(x, y=np.where(is_high, "left", "right"))
+    net = nn.Network.for_data(ds)
+    with pytest.raises(DataError, match=r"found class \w+, expected one of high, low"):
+        nn.train(net, ds, epochs=1, validation=others)
+
+
 @pytest.mark.parametrize("schedule", ["cooldown", "constant"])
 def test_refit_is_a_training_by_hand_on_both(schedule):
     """Of all rows that are not held out, stopped after the best epoch."""
