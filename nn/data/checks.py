@@ -44,9 +44,9 @@ def ready_to_learn(net, ds: Dataset, goes_on: bool) -> Dataset:
 def check_fit(net, ds: Dataset, only_rows: bool = False) -> None:
     """Raise DataError or UsageError if this network cannot learn from this data set;
     only_rows: be judged by it, or go on with it."""
-    where = name_of(ds)
     if only_rows:
         _check_known_classes(net, ds)
+    where = name_of(ds)
     if net.task != ds.task:
         raise UsageError(
             f"{where}: the data is {ds.task}, the network is {net.task}; give --task or change --layers"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
 
-from ..data import records
 from ..data.prepared import Prepared
-from ..data.records import beside_checkpoint, make_room
+from ..data.records import beside_checkpoint
 from ..data.splits import facts_of_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -25,7 +23,7 @@ from ..watch.callbacks import Callback, Callbacks
 from .combine import Combined, figures_of_one
 from .decision import check_decision
 from .member import NotFinite
-from .options import checked_values, config_of, settings_by_kind
+from .options import checked_values, settings_by_kind
 from .plan import Plan, plan_listed, plan_of
 from .rows import GIVEN_ROWS, ReadValidation
 from .run import Run
@@ -140,9 +138,7 @@ def run_plan(
 ) -> list[dict]:
     """Train the networks of a plan; return the figures of `--json`, of each network, or
     of the one that they become."""
-    with beside_checkpoint(checkpoint.path), _devices_of(plan) as apart, _room(plan):
-        if plan.is_combined:
-            plan.check_free_memory()
+    with beside_checkpoint(checkpoint.path), _devices_of(plan) as apart, plan.room():
         run = Run(plan, callbacks, stop, checkpoint, validation, apart)
         run.begin()
         if plan.is_combined:
@@ -165,26 +161,19 @@ def _devices_of(plan: Plan) -> Iterator[tuple | None]:
         yield ranks, devices
 
 
-def _room(plan: Plan) -> AbstractContextManager:
-    """Return what leaves rows as much memory as the networks do not take."""
-    return records.within(make_room(plan.net, plan.prepared.ds, plan.training_bytes()))
-
-
 def _trained_each(run: Run) -> list[dict]:
     """Train the networks of a run; return the figures of each, of one whose loss is no
     number why. Raises NotFinite for a network alone."""
     for member in run.members:
         check_decision(member.net, member.options, member.rows.is_validated)
     configs = [member.net.config for member in run.members]
-    is_alone = run.plan.is_alone
-    if is_alone:
-        run.resume(configs[0])
-    else:
-        run.resume({"networks": len(configs), "settings": configs})
+    config = configs[0]
+    if not run.plan.is_alone:
+        config = {"networks": len(configs), "settings": configs}
     try:
-        run.run()
+        run.run(config)
     except NotFinite:  # of all networks
-        if is_alone:
+        if run.plan.is_alone:
             raise
     return [
         {"failed": str(member.failed)} if member.failed else figures_of_one(member)
@@ -195,13 +184,11 @@ def _trained_each(run: Run) -> list[dict]:
 def _trained_together(run: Run) -> dict:
     """Train the networks of a run, which become one; return its figures."""
     plan = run.plan
-    config = {**config_of(plan.net, plan.prepared.ds, plan.options), **plan.config}
-    combined = Combined(plan, run, config)
     is_validated = bool(plan.folds) or run.members[0].rows.is_validated
+    check_decision(plan.net, plan.options, is_validated)
+    combined = Combined(run)
     try:
-        check_decision(plan.net, plan.options, is_validated)
-        run.resume(config)
-        run.run()
+        run.run(combined.config)
     finally:  # a run that is stopped leaves what its networks have learned
         if run.alive():
             combined.combine()

@@ -22,8 +22,7 @@ from ..test.out_of_fold import figures_by_fold, out_of_fold, summary
 from ..utils import logged_once
 from .decision import decide_by_members, decide_crossed, rows_judged
 from .member import Member
-from .options import Options
-from .plan import Plan
+from .options import Options, config_of
 from .run import Run
 from .search import choose, scores_of_members
 
@@ -91,15 +90,16 @@ def figures_of_member(member: Member) -> dict:
 class Combined:
     """The network of a plan, of those that a run has trained, or has begun to.
 
-    weights: of the networks that are its members.
+    config: the settings that it keeps. weights: of the networks that are its members.
     """
 
-    def __init__(self, plan: Plan, run: Run, config: dict):
-        """config: the settings that the network keeps."""
+    def __init__(self, run: Run):
+        plan = run.plan
         self.net = plan.net
         self._plan = plan
         self._run = run
-        self._config = config
+        settings = config_of(plan.net, plan.prepared.ds, plan.options)
+        self.config = {**settings, **plan.config}
         self.weights: dict[Member, float] = {}
 
     def combine(self, weights: Mapping[Member, float] | None = None) -> None:
@@ -117,7 +117,7 @@ class Combined:
             prepared = self._run.members[0].rows.prepared
             facts = self._run.members[0].facts_of(prepared)
             facts["encoding"] = first.rows.prepared.reader.encoding
-        facts = {**facts, "config": self._config, "history": history}
+        facts = {**facts, "config": self.config, "history": history}
         net.facts = replace(net.facts, **facts)
         net.combine([member.net for member in weights], list(weights.values()))
 

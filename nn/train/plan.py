@@ -14,13 +14,21 @@ one in another way, a function in combine.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..data.checks import check_fit, ready_to_learn
 from ..data.prepared import Prepared, RowSettings
-from ..data.records import ROW_BYTES, check_free, network_bytes, training_bytes
+from ..data.records import (
+    ROW_BYTES,
+    check_free,
+    make_room,
+    network_bytes,
+    training_bytes,
+    within,
+)
 from ..data.splits import Fold, Split, divided_rows
 from ..ds import Dataset
 from ..layers import input_shape
@@ -102,7 +110,15 @@ class Plan:
         """Return whether the rows of a fold choose the epoch of its network."""
         return bool(self.folds) and self.options.validation == OF_FOLD
 
-    def training_bytes(self) -> list[int]:
+    def room(self) -> AbstractContextManager:
+        """Return what leaves rows as much memory as the networks do not take. Raises
+        NnError where these have none."""
+        room = make_room(self.net, self.prepared.ds, self._training_bytes())
+        if self.is_combined:
+            self._check_free_memory()
+        return within(room)
+
+    def _training_bytes(self) -> list[int]:
         """Return what each training takes of --memory."""
         sizes = [
             training_bytes(trial.net, trial.options.batch_number)
@@ -120,7 +136,7 @@ class Plan:
             for size, fold in zip(sizes, self.folds, strict=True)
         ]
 
-    def check_free_memory(self) -> None:
+    def _check_free_memory(self) -> None:
         """Raise NnError if the networks do not fit the free memory."""
         sizes = []
         for trial in self.trials:

@@ -175,9 +175,8 @@ class Run:
             return self.plan.net
         return net.sibling(net.seed)
 
-    def resume(self, config: dict) -> None:
-        """Go on from a checkpoint, if there is one. config: what all ranks and it must
-        agree about. Raises as train does."""
+    def _resume(self, config: dict) -> None:
+        """Go on from a checkpoint, if there is one."""
         ds = self.plan.prepared.ds
         check_alike(self.group, config, ds, self.engine)
         states: list[State | None] = [None] * len(self.members)
@@ -202,8 +201,10 @@ class Run:
 
     # ---- the run
 
-    def run(self) -> None:
-        """Train all networks that `begin` has made ready. Raises as train does."""
+    def run(self, config: dict) -> None:
+        """Train all networks that `begin` has made ready, from a checkpoint on if there
+        is one. config: what all ranks and it must agree about. Raises as train does."""
+        self._resume(config)
         self.stop.answered = True
         self._steps = {
             number: member.steps() for number, member in enumerate(self.members)
