@@ -48,12 +48,14 @@ class RowSettings(NamedTuple):
     """Settings that decide how a network takes rows: of its layers, of its training.
 
     shape: of a row, see RowReader. output_function: the activation of the last layer.
-    The others are settings of `nn --train`.
+    loss: by which their targets are those of ds. The others are settings of `nn
+    --train`.
     """
 
     shape: int | tuple[int, ...]
     outputs: int
     output_function: str
+    loss: str
     dtype: str
     reference: bool
     scaling: str

@@ -257,7 +257,7 @@ def train_many(
             continue
         first = first_with.setdefault(trial.prepared, net)
         if first is net:
-            remember_rows(net, ds, trial.prepared.split.known)
+            remember_rows(net, trial.prepared.ds, trial.prepared.split.known)
         else:
             facts = {"row_hashes": first.row_hashes, "profiles": first.profiles}
             net.facts = replace(net.facts, **facts)

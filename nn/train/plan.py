@@ -226,6 +226,7 @@ def row_settings(net: Network, options: Options) -> RowSettings:
         input_shape(net.layers),
         last.outputs,
         last.output_function,
+        net.loss,
         net.dtype,
         net.reference,
         options.scaling,
@@ -454,7 +455,8 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
         options = options_of(net, ds, settings_of_one)
         net.batch_number = options.batch_number
         engine = {**engine, "backend": net.backend}
-        check_fit(net, ds)
+        learned = ds.for_loss(net.loss)
+        check_fit(net, learned)
         drawn_by = (
             options.holdout,
             options.validation_share,
@@ -464,7 +466,7 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
             splits[drawn_by] = divided_rows(ds, *drawn_by)
         reading = (drawn_by, options.validation, row_settings(net, options))
         if reading not in readings:
-            readings[reading] = Prepared.of(ds, splits[drawn_by], reading[-1])
+            readings[reading] = Prepared.of(learned, splits[drawn_by], reading[-1])
         prepared = readings[reading]
         net.facts = replace(net.facts, encoding=prepared.reader.encoding)
         trials.append(Trial(net, options, prepared))

@@ -47,15 +47,13 @@ class LoadedRows:
     """The rows of a training, loaded by an engine, whose ranks share them.
 
     judging: rows of the data set (indices) that judge epochs, or a data set of its own,
-    all of which judge. is_validated: whether they choose the best epoch. loss: by which
-    the baseline is told, as --loss writes it.
+    all of which judge. is_validated: whether they choose the best epoch.
     """
 
     def __init__(
         self,
         prepared: Prepared,
         engine: Engine,
-        loss: str,
         judging: np.ndarray | Dataset,
         is_validated: bool,
     ):
@@ -95,7 +93,7 @@ class LoadedRows:
         targets = [array[rows] for array in arrays[1:]]
         judged_by = [array[told_by.rows] for array in judging_arrays[1:]]
         self.baseline = baseline_of(
-            loss,
+            prepared.settings.loss,
             targets_of(*targets, outputs=outputs),
             targets_of(*judged_by, outputs=outputs),
         )

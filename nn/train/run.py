@@ -141,13 +141,14 @@ class Run:
         net.facts = replace(net.facts, **member.facts_of(used))
         if loaded is None:
             is_shared = self._is_shared(prepared)
-            loaded = self._loaded(member, used, refit, is_shared)
+            engine = self._reading_engine(prepared, net) if is_shared else member.engine
+            loaded = self._loaded(member, used, refit, engine)
             if is_shared:
                 self._shared[prepared, refit] = loaded
         return loaded
 
     def _loaded(
-        self, member: Member, prepared: Prepared, refit: bool, is_shared: bool
+        self, member: Member, prepared: Prepared, refit: bool, engine: Engine
     ) -> LoadedRows:
         net = member.net
         is_validated = member.options.validation is not None and not refit
@@ -158,10 +159,7 @@ class Run:
             judging = prepared.split.validation if file is None else file
         elif refit:  # on the rows that judged before
             judging = prepared.split.validation
-        engine = member.engine
-        if is_shared:
-            engine = self._engine_of(self._reader(prepared, net))
-        return LoadedRows(prepared, engine, net.loss, judging, is_validated)
+        return LoadedRows(prepared, engine, judging, is_validated)
 
     def _is_shared(self, prepared: Prepared) -> bool:
         sharing = [
@@ -169,11 +167,11 @@ class Run:
         ]
         return len(sharing) > 1
 
-    def _reader(self, prepared: Prepared, net: Network) -> Network:
-        """Return a network whose engine loads rows that networks share."""
-        if self.plan.net.encoding is prepared.reader.encoding:
-            return self.plan.net
-        return net.sibling(net.seed)
+    def _reading_engine(self, prepared: Prepared, net: Network) -> Engine:
+        """Return what loads the rows that a network shares with others."""
+        if prepared is self.plan.prepared:
+            return self._engine_of(self.plan.net)
+        return self._engine_of(net.sibling(net.seed))
 
     def _resume(self, config: dict) -> None:
         """Go on from a checkpoint, if there is one."""

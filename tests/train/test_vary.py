@@ -109,6 +109,35 @@ def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
         }
 
 
+@pytest.mark.parametrize(
+    "losses, exposure",
+    [
+        (["mse", "mae", "mse"], None),
+        (["quantile=0.1,0.9", "mse", "quantile=0.1,0.9", "quantile=0.5"], None),
+        (["poisson", "tweedie=1.5", "poisson"], "years"),
+    ],
+)
+def test_networks_of_different_losses_learn_and_are_judged_by_their_own(
+    losses, exposure
+):
+    draws = np.random.default_rng(3)
+    table = {name: draws.normal(size=90) for name in "ab"}
+    table |= {
+        "years": draws.uniform(0.5, 2, 90),
+        "claims": draws.poisson(2.0, 90) + 1.0,
+    }
+    ds = nn.load(table, target="claims", exposure=exposure, task="regression")
+    each = [{"loss": loss, "seed": seed} for seed, loss in enumerate(losses)]
+    for (net, figures), own in zip(
+        nn.train_many(ds, each, epochs=3), each, strict=True
+    ):
+        alone = Network.for_data(ds, **own)
+        expected = nn.train(alone, ds, epochs=3)
+        assert np.array_equal(vector(net), vector(alone))
+        for name in ("loss", "val_loss", "baseline", "learned"):
+            assert figures[name] == expected[name]
+
+
 def test_one_of_many_whose_loss_is_no_number_says_so():
     ds = data("regression")
     variants = [{"learning_rate": 0.01}, {"learning_rate": 1e38, "optimizer": "sgd"}]
