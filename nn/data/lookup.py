@@ -86,6 +86,8 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
     if schema.targets == []:
         return []
     if schema.target is not None:
+        if not labelled and _lacks_targets(source, schema):
+            return []
         return columns_asked_for(source, "target", str(schema.target))
     names = source.names
     inputs = schema.width
@@ -107,6 +109,28 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
             f"{source.path}: 1 column, expected features and a target, separated by commas; add columns"
         )
     return [source.default_target]
+
+
+def _lacks_targets(source: TableSource, schema: Schema) -> bool:
+    """Return whether a table without names is too narrow to have a model's targets."""
+    is_followed = schema.follows_model and schema.width is not None
+    if not is_followed or source.names:
+        return False
+    return source.width <= schema.width + len(schema.left_out)
+
+
+def _left_out_of(source: TableSource, schema: Schema, targets: list[int]) -> set[int]:
+    """Return the columns that were no inputs in training, as a table has them: where it
+    lacks the targets, those behind them have moved up."""
+    left_out = {*schema.left_out}
+    if targets or schema.target is None or not _lacks_targets(source, schema):
+        return left_out
+    words = split_names(str(schema.target))
+    width = schema.width + len(left_out) + len(words)
+    lacking = [int(word) % width for word in words]
+    return {
+        place - sum(target < place for target in lacking) for place in schema.left_out
+    }
 
 
 def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
@@ -272,7 +296,8 @@ def feature_columns(
     """
     names = schema.columns
     rest = [c for c in range(source.width) if c not in set(targets)]
-    kept = [c for c in rest if c not in schema.left_out]
+    left_out = _left_out_of(source, schema, targets)
+    kept = [c for c in rest if c not in left_out]
     # as in training: names may come twice
     if source.names and names and [source.names[c] for c in kept] == names:
         return kept

@@ -1,5 +1,7 @@
 """Columns that say something of their rows: weights, groups and times."""
 
+import csv
+
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
@@ -137,3 +139,39 @@ def test_a_column_has_one_use_and_the_reference_knows_none(flags, message):
     assert failed.code == 2
     assert message in failed.err
     assert failed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("order", ["tkwn", "ktwn", "wktn", "wtkn", "tnwk", "knwt"])
+def test_rows_without_names_may_lack_the_target_and_what_was_left_out(order, folder):
+    """Wherever these stand in the table of the training: t, k. Files, lists, arrays."""
+    rng = np.random.default_rng(0)
+    number = rng.normal(size=60).round(3)
+    columns = {
+        "t": (number * 2 + 1).round(4),
+        "k": np.ones(60),
+        "w": rng.choice(["x", "y"], 60),
+        "n": number,
+    }
+
+    def rows_of(names):
+        return [list(row) for row in zip(*(columns[n].tolist() for n in names))]
+
+    def written(names):
+        path = folder / f"{names}.csv"
+        with open(path, "w", newline="") as file:
+            csv.writer(file).writerows(rows_of(names))
+        return path
+
+    target = order.index("t")
+    ds = nn.load(written(order), target=target, task="regression")
+    net = nn.Network.for_data(ds, "auto,3,1")
+    nn.train(net, ds, epochs=2)
+    assert net.config["left_out"] == [order.index("k")]
+    expected = net.predict(ds.x)
+    for lacks in ("", "t", "tk"):
+        names = "".join(name for name in order if name not in lacks)
+        rows = rows_of(names)
+        doors = (rows, np.array(rows, object), written(names))
+        for door in doors:
+            np.testing.assert_array_equal(net.predict(door), expected)
+        np.testing.assert_array_equal(net.predict(rows[3:4]), expected[3:4])
