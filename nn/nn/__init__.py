@@ -19,8 +19,8 @@ terminal, pages, study, commands.
 
 from __future__ import annotations
 
-from .facts import FACTS
+from .facts import FACTS, remember
 from .network import Network
 from .prediction import PREDICT_BLOCK
 
-__all__ = ["FACTS", "PREDICT_BLOCK", "Network"]
+__all__ = ["FACTS", "PREDICT_BLOCK", "Network", "remember"]

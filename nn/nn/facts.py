@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..data.column import FORMER_GAPS, LATIN
@@ -65,3 +65,8 @@ FACTS = tuple(vars(Facts()))
 USUAL_FACTS = {
     name: usual for name, usual in vars(Facts()).items() if name in MAY_BE_MISSING
 }
+
+
+def remember(net, **facts) -> None:
+    """Let a network keep facts in the place of those that it has."""
+    net.facts = replace(net.facts, **facts)

@@ -8,7 +8,6 @@ import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -36,7 +35,7 @@ from ..settings.flags import (
 from ..settings.values import GPUS, LAYERS, one_of, plain
 from ..utils import UsageError, counted, listed, plural
 from . import model, parameters, prediction
-from .facts import FACTS, Facts
+from .facts import FACTS, Facts, remember
 
 _making = threading.RLock()  # an engine
 if hasattr(os, "register_at_fork"):  # not Windows
@@ -674,7 +673,7 @@ def _attribute(name: str) -> property:
         return getattr(net.facts, name)
 
     def take(net: Network, value) -> None:
-        net.facts = replace(net.facts, **{name: value})
+        remember(net, **{name: value})
 
     return property(value, take)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..data.dataset import Dataset, name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
-from ..nn import Network
+from ..nn import Network, remember
 from ..nn.crossed import Crossed
 from ..nn_aux import METRICS
 from ..utils import DataError, log, logged_once, network_of
@@ -144,7 +144,7 @@ def with_figures(net: Network, ds: Dataset) -> None:
     if net.crossed is not None and net.crossed.is_large:
         with without_remarks():
             figures = figures_out_of_fold(net, ds, intervals=True, with_key=False)
-        net.facts = replace(net.facts, crossed=replace(net.crossed, figures=figures))
+        remember(net, crossed=replace(net.crossed, figures=figures))
 
 
 def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict:

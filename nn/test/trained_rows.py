@@ -4,7 +4,6 @@ hashes of its training rows."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from ..data.loading import split_of_model, split_seed_of
 from ..data.profiles import profiles_of
 from ..data.row_hashes import KEPT, fact_of, hashes_of, kept_hashes, knows_earlier_rows
 from ..files.model_file import MOST_ANCESTORS
-from ..nn import Network
+from ..nn import Network, remember
 from .shapley import background_rows
 
 # rows that could be among the kept hashes, from which a share is told of all
@@ -205,8 +204,8 @@ def remember_rows(
     whose parameters this one went on."""
     if net.reference:
         return
-    net.facts = replace(
-        net.facts,
+    remember(
+        net,
         row_hashes=fact_of(ds, rows, encoders_of(net), before),
         profiles=profiles_for(net, ds, rows),
     )

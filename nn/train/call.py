@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ..data.records import beside_checkpoint
 from ..data.splits import facts_of_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
-from ..nn import Network
+from ..nn import Network, remember
 from ..settings.flags import takes
 from ..test.learned import warn_if_not_learned
 from ..test.out_of_fold import with_figures
@@ -260,6 +259,6 @@ def train_many(
             remember_rows(net, trial.prepared.ds, trial.prepared.split.known)
         else:
             facts = {"row_hashes": first.row_hashes, "profiles": first.profiles}
-            net.facts = replace(net.facts, **facts)
+            remember(net, **facts)
             net.background = first.background
     return _written(pairs, callbacks, checkpoint)

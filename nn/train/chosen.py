@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.splits import fold_rows
-from ..nn import Network
+from ..nn import Network, remember
 from ..nn_aux import METRICS
 from ..test import QUICK, figures_of
 from ..test.learned import learned_by_rows
@@ -152,7 +152,7 @@ class Chosen:
             **self._plan.config(first.candidate),
             "candidates": self._facts_of_tried(),
         }
-        net.facts = replace(net.facts, config=config, history=history)
+        remember(net, config=config, history=history)
         net.combine(members, weights)
         if self._plan.is_by_share:
             judgement = self._judged_by_share(net)
@@ -220,7 +220,7 @@ class Chosen:
         )
         with_figures(net, self._ds)
         figures = figures_out_of_fold(net, self._ds, intervals=QUICK, with_key=False)
-        net.facts = replace(net.facts, judged=judged_fact(figures, "folds"))
+        remember(net, judged=judged_fact(figures, "folds"))
         return {**figures_of_choice, "out_of_fold": figures}
 
     def _judged_by_share(self, net: Network) -> dict:
@@ -228,10 +228,10 @@ class Chosen:
         ds = self._judging
         judged = rows_judged(net, self._ds, self._validation_rows)
         decision = decide_by(net, self._plan.decided(net), judged, are_unknown=True)
-        net.facts = replace(net.facts, **decision.facts)
+        remember(net, **decision.facts)
         scores = net.calibrated(judged.scores)
         figures = figures_of(net, ds, scores, intervals=QUICK)
-        net.facts = replace(net.facts, judged=judged_fact(figures, "validation"))
+        remember(net, judged=judged_fact(figures, "validation"))
         return {
             **decision.figures,
             "validated": figures,

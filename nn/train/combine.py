@@ -4,14 +4,13 @@ is decided after the last epoch; the figures of `--json`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from ..card import kinds_of_columns
 from ..data.dataset import Dataset
 from ..data.splits import Fold
-from ..nn import Network
+from ..nn import Network, remember
 from ..nn.crossed import Crossed
 from ..nn.model import target_of
 from ..nn.prediction import in_units
@@ -40,7 +39,7 @@ def figures_of_one(member: Member) -> dict:
     """Return the metrics of a network, once what its options leave to be found after
     the last epoch is found."""
     decision = decide_by_members(member.net, member.options, {member: 1.0})
-    member.net.facts = replace(member.net.facts, **decision.facts)
+    remember(member.net, **decision.facts)
     return figures_of_member(member) | decision.figures
 
 
@@ -118,7 +117,7 @@ class Combined:
             facts = self._run.members[0].facts_of(prepared)
             facts["encoding"] = first.rows.prepared.reader.encoding
         facts = {**facts, "config": self.config, "history": history}
-        net.facts = replace(net.facts, **facts)
+        remember(net, **facts)
         net.combine([member.net for member in weights], list(weights.values()))
 
     def choose(self) -> None:
@@ -157,7 +156,7 @@ class Combined:
         if plan.folds:
             return self._figures() | self._by_folds()
         decision = decide_by_members(self.net, plan.options, self.weights)
-        self.net.facts = replace(self.net.facts, **decision.facts)
+        remember(self.net, **decision.facts)
         return self._figures() | decision.figures
 
     def _by_folds(self) -> dict:
@@ -259,7 +258,7 @@ def decided_by_folds(
     surely better than those of a constant. folds: where they are in time."""
     rows = ds.of_rows(crossed.rows, inputs=False)
     decision = decide_crossed(net, options, crossed, rows)
-    net.facts = replace(net.facts, **decision.facts)
+    remember(net, **decision.facts)
     known_targets = None
     if ds.times is not None:
         known_targets = known_in_time(ds, folds, net.outputs)

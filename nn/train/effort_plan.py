@@ -14,7 +14,7 @@ from ..data.prepared import fitted_encoding, statistics_by
 from ..data.splits import most_folds, split_rows
 from ..data.word_means import has_many_words
 from ..ds import Dataset
-from ..nn import Network
+from ..nn import Network, remember
 from ..nn_aux import EFFORTS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..settings.values import number_embedding_value
@@ -171,7 +171,7 @@ class EffortPlan:
             settings.get("number_embedding"),
             lambda: self._statistics,
         )
-        net.facts = replace(net.facts, encoding=encoding)
+        remember(net, encoding=encoding)
         return net
 
     @cached_property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..data.dataset import name_of
 from ..data.far_values import far_field
 from ..data.prepared import Prepared
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
+from ..nn import remember
 from ..nn.prediction import predict
 from ..test.learned import Baseline
 from ..utils import NnError, Stopped, StopRequest, UsageError
@@ -224,7 +224,7 @@ class Member:
                 self.engine.set("parameters", self.engine.get("kept"))
         finally:
             self.take_parameters()
-            self.net.facts = replace(self.net.facts, history=self.losses())
+            remember(self.net, history=self.losses())
 
     def _epochs(self) -> Iterator[Ask | str | None]:
         """Train, epoch by epoch, until the last one is done or none was better for

@@ -32,7 +32,7 @@ from ..data.records import (
 from ..data.splits import Fold, Split, divided_rows
 from ..ds import Dataset
 from ..layers import input_shape
-from ..nn import Network
+from ..nn import Network, remember
 from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings
 from ..test.reports import warn_of_trained
@@ -174,7 +174,7 @@ def plan_of(
         return plan_going_on(net, ds, options, split, settings)
     is_part = has_own_rows and len(split.known) < ds.rows
     prepared = Prepared.of(ds, split, row_settings(net, options), net.encoding, is_part)
-    net.facts = replace(net.facts, encoding=prepared.reader.encoding)
+    remember(net, encoding=prepared.reader.encoding)
     if not are_several:
         trial = Trial(net, options, prepared, has_own_rows=has_own_rows)
         return Plan(net, options, prepared, [trial])
@@ -468,7 +468,7 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
         if reading not in readings:
             readings[reading] = Prepared.of(learned, splits[drawn_by], reading[-1])
         prepared = readings[reading]
-        net.facts = replace(net.facts, encoding=prepared.reader.encoding)
+        remember(net, encoding=prepared.reader.encoding)
         trials.append(Trial(net, options, prepared))
     first = trials[0]
     reader = first.net.sibling(first.net.seed)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import zip_longest
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..cluster import ALONE, RankGroup
 from ..data.prepared import Prepared
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_digest
-from ..nn import Network
+from ..nn import Network, remember
 from ..utils import Stopped, StopRequest, ctrl_c_to, log
 from ..watch.callbacks import Callback
 from .common_epoch import FoldEpochs
@@ -138,7 +138,7 @@ class Run:
             used = loaded.prepared
         elif refit:
             used = prepared.with_validation_rows()
-        net.facts = replace(net.facts, **member.facts_of(used))
+        remember(net, **member.facts_of(used))
         if loaded is None:
             is_shared = self._is_shared(prepared)
             engine = self._reading_engine(prepared, net) if is_shared else member.engine
