@@ -89,11 +89,8 @@ def _check_targets(ds: Dataset, loss: str) -> None:
     value = y[row, target]
     if ds.exposures is not None:
         value = (value * ds.exposures[row]).astype(y.dtype)
-    column = f"target {target + 1}"
-    if ds.targets:
-        column = f"column {ds.targets[target]}"
     raise DataError(
-        f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number_text(value)}, "
+        f"{_place_of_target(ds, row, target)}: found {number_text(value)}, "
         f"expected {rule.targets} for --loss {loss}; correct it, remove the row or choose another --loss"
     )
 
@@ -162,17 +159,22 @@ def about_far_targets(ds: Dataset) -> list[str]:
         shown = f"{times:,.0f}" if times < 1e12 else f"{times:g}"
         number = number_text(targets[row, target])
         alike = f", like {len(rows) - 1} more" if len(rows) > 1 else ""
-        column = f"target {target + 1}"
-        if ds.targets:
-            column = f"column {ds.targets[target]}"
         line = (
-            f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number}, {shown} times "
+            f"{_place_of_target(ds, row, target)}: found {number}, {shown} times "
             f"the median{alike}; correct it or remove the row"
         )
         if ds.places:
             line += gap_advice([number])
         lines.append(line)
     return lines
+
+
+def _place_of_target(ds: Dataset, row: int, target: int) -> str:
+    """Return where a target stands, for messages."""
+    column = f"target {target + 1}"
+    if ds.targets:
+        column = f"column {ds.targets[target]}"
+    return f"{name_of(ds)}, {ds.row_name(row)}, {column}"
 
 
 def _far_rows(sizes: np.ndarray) -> np.ndarray:
