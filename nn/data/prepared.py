@@ -253,7 +253,7 @@ class Prepared:
             y = ds.y
             if self.target_scaling is not None:
                 y = self.target_scaling.apply(y, settings.dtype)
-        elif settings.reference and ds.task == "binary":
+        elif settings.reference and ds.task == "binary" and ds.classes:
             y = np.array([float(name) for name in ds.classes])[ds.y]
         else:
             y = ds.y

@@ -9,6 +9,7 @@ from support.command_line import run, succeed
 from support.packs import until_ended
 
 import nn
+from nn.data.splits import split_rows
 from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
@@ -50,6 +51,20 @@ def chosen(ds, checkpoint=None, stop=None, activation="relu", **settings):
         lambda *given, **options: nn.train(*given, **options, stop=stop),
         checkpoint=checkpoint,
     )
+
+
+@pytest.mark.parametrize(
+    "settings, of_network, seed",
+    [({}, {}, 0), ({}, {"seed": 3}, 3), ({"split_seed": 5}, {"seed": 3}, 5)],
+)
+def test_rows_that_judge_are_drawn_by_the_seed_of_the_trainings(
+    settings, of_network, seed
+):
+    ds = bars(200)
+    plan = EffortPlan(ds, "quick", {"holdout": 0.25, **settings}, of_network)
+    split = split_rows(ds, 0.25, 0.2, seed)
+    assert plan.validation_rows(0.2).tolist() == split.validation.tolist()
+    assert plan.rows.tolist() == split_rows(ds, 0.25, 0.0, seed).training.tolist()
 
 
 @pytest.fixture

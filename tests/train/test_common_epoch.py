@@ -11,6 +11,7 @@ from support.packs import LAYERS, SEED, data, network, vector
 import nn
 from nn.core.crossed import are_best, means_of_all, means_of_others, relative
 from nn.data.splits import fold_rows
+from nn.test.learned import Baseline
 from nn.test.out_of_fold import out_of_fold
 from nn.train import common_epoch
 from nn.train.options import Monitor
@@ -196,6 +197,26 @@ def test_a_fold_in_time_that_has_ended_counts_by_the_epoch_that_it_keeps():
     members[1].at.val_metrics = [9.0, 8.5, 7.0, 8.6]
     later = common_epoch.FoldEpochs(members, are_own=True)
     assert not later.is_judged_now(members[2]), "(1 + 8.6) / 2"
+
+
+def test_losses_of_folds_are_parts_of_what_their_training_rows_tell():
+    """The constant that is best for a fold's own rows is another one."""
+    losses = [[3.0, 1.0], [9.0, 8.0], [5.0, 6.0]]
+    baselines = [Baseline(2.0, 1.0), Baseline(4.0, 0.5), Baseline(5.0, 4.0)]
+    members = [
+        SimpleNamespace(
+            at=SimpleNamespace(val_metrics=values, epoch=2),
+            monitor=Monitor("loss"),
+            number=number,
+            baseline=baseline,
+            rows=SimpleNamespace(judging=Part(None, np.arange(4 + number), None)),
+        )
+        for number, (values, baseline) in enumerate(zip(losses, baselines, strict=True))
+    ]
+    epochs = common_epoch.FoldEpochs(members, are_own=False)
+    parts = np.transpose(losses) / [2.0, 4.0, 5.0]
+    expected = np.average(parts, axis=1, weights=[4, 5, 6])
+    assert epochs.values(members[1]) == pytest.approx(expected)
 
 
 def test_what_the_others_find_is_computed_once_an_epoch(monkeypatch):

@@ -593,6 +593,20 @@ def test_a_choice_that_ends_while_it_learns_says_so(monkeypatch, warnings_of):
     assert sum(line in text for text in warnings_of()) == 1
 
 
+def test_of_the_candidates_that_are_chosen_those_that_learn_are_counted(warnings_of):
+    ds = exact_table(40)
+    choice = Effort(ds, "best", {}, {})
+    learns, ends = [
+        SimpleNamespace(still_learns=lambda learns=learns: learns)
+        for learns in (True, False)
+    ]
+    choice.tried = [learns, learns, ends]
+    choice._chosen = SimpleNamespace(parts=[ends, learns])
+    choice._remark_on_length()
+    told = "1 of 2 candidates still learned at its last epoch; a network by hand"
+    assert sum(told in text for text in warnings_of()) == 1
+
+
 @pytest.mark.slow
 def test_a_choice_stopped_in_a_long_training_goes_on_to_the_same_model(tmp_path):
     ds = exact_table(150)

@@ -221,6 +221,26 @@ def test_few_rows_train_one_network_for_enough_steps():
     # of two batches: 1,000 steps
     model = nn.NetworkRegressor(networks=1).fit(x, x[:, 0])
     assert len(model.loss_curve_) == 500
+    # of seven batches: 1,001
+    rows = np.resize(x, (200, 2))
+    model = nn.NetworkRegressor(networks=1, layers="2,1").fit(rows, rows[:, 0])
+    assert len(model.loss_curve_) == 143
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_intervals_of_a_sparse_matrix_are_those_of_its_rows(targets, monkeypatch):
+    x = np.random.default_rng(1).integers(-1, 2, (120, 3)).astype(float)
+    y = x[:, :targets] + np.random.default_rng(2).normal(size=(120, targets)) / 9
+    y = y[:, 0] if targets == 1 else y
+    how = {"layers": f"3,{targets}", "validation": 0.5, "epochs": 5}
+    model = nn.NetworkRegressor(**how).fit(x, y)
+    dense = model.predict_interval(x, 0.8)
+    monkeypatch.setattr(sys.modules["nn.train.estimators"], "_DENSE_VALUES", 150)
+    sparse = model.predict_interval(csr_matrix(x), 0.8)
+    for ends, expected in zip(sparse, dense, strict=True):
+        assert ends.shape == y.shape
+        np.testing.assert_array_equal(ends, expected)
+    np.testing.assert_array_equal(model.predict(csr_matrix(x)), model.predict(x))
 
 
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):

@@ -310,6 +310,30 @@ def test_many_rows_have_a_third_of_the_epochs_up_to_the_best(
     assert settings_going_on(net, 10**6)["epochs"] == epochs
 
 
+def test_frozen_layers_learn_again_and_the_longest_training_is_told():
+    """Two networks, which patience has ended at other epochs."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(300, 2))
+    y = x[:, 0] * x[:, 1] + rng.normal(size=300)
+    ds = nn.Dataset(x, y, "regression")
+    net = nn.Network("2,8,1", "regression")
+    how = {"epochs": 120, "freeze": 1, "validation": 0.3, "patience": 8}
+    nn.train(net, ds, networks=2, learning_rate=0.01, **how)
+    first = [member.parameters()["layer0.weight"].copy() for member in net.members]
+    epochs = []
+    for member in net.members:
+        values = member.history["val_metric"]
+        best = 1 + values.index(min(values))
+        needed = -(-200 // -(-300 // member.config["batch_number"]))
+        epochs.append(max(-(-best // 3), min(best, needed)))
+    assert len({*epochs}) == 2, "the data should be such that they differ"
+    figures = nn.train(net, ds, goes_on=True)
+    assert figures["epochs"] == max(epochs)
+    assert [member.config["epochs"] for member in net.members] == epochs
+    for member, before in zip(net.members, first, strict=True):
+        assert not np.array_equal(member.parameters()["layer0.weight"], before)
+
+
 def test_images_go_on_too(folder):
     rng = np.random.default_rng(3)
     x = rng.integers(0, 255, (120, 1, 8, 8)).astype(np.uint8)

@@ -372,6 +372,21 @@ def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
     assert result["learned"] is False
 
 
+@pytest.mark.parametrize("classes", [["0", "1"], None])
+def test_the_reference_that_leaves_out_half_of_the_rows_has_not_learned_more(classes):
+    """It divides the loss of 60 rows, each told to be 1, by all 119."""
+    x = np.random.default_rng(0).normal(size=(119, 2))
+    y = np.arange(119) % 10 < 7
+    ds = nn.Dataset(x, y.astype(int), "binary", classes)
+    net = nn.Network("2,3:sigmoid,1:sigmoid", "binary", reference=True)
+    result = nn.train(net, ds, batch_number=60, learning_rate=1e-9, epochs=1)
+    predicted = net.predict(x)[:, 0]
+    assert ((predicted - y) ** 2).mean() > y.var()
+    assert result["loss"][-1] < y.var()
+    assert result["baseline"] == pytest.approx(y.var())
+    assert result["learned"] is False
+
+
 @pytest.mark.parametrize("more", [["--memory", "200M"], ["--resume", "c.ck"]], ids=str)
 def test_mapped_rows_and_a_training_that_goes_on_tell_the_same(noise, more):
     command = [*ONE, *noise, "--epochs", 4, "--json", "--checkpoint"]

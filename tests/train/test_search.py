@@ -22,6 +22,7 @@ from support.packs import (
 
 import nn
 from nn.core.metrics import metric
+from nn.core.thresholds import best_temperature
 from nn.nn import Network
 from nn.nn_aux import METRICS
 from nn.test.out_of_fold import out_of_fold
@@ -37,6 +38,7 @@ from nn.train.search import (
     survivors,
 )
 from nn.utils import NnError, UsageError
+from nn.watch.callbacks import Callback
 
 COUNT = 20
 VARY = "learning_rate=1e-4..1e-1,hidden=4|16,dropout=0|0.3"
@@ -52,6 +54,16 @@ def together(task="binary", ds=None, networks=COUNT, **flags):
         "vary": VARY,
     }
     return net, nn.train(net, ds or data(task), networks=networks, **{**given, **flags})
+
+
+class Told(Callback):
+    """The losses of the epochs as they are told."""
+
+    def __init__(self):
+        self.losses = []
+
+    def epoch(self, epoch, epochs, loss, *_):
+        self.losses.append(loss)
 
 
 def greedy_by_hand(count, picks, value):
@@ -82,7 +94,8 @@ def test_the_worst_are_given_up_and_members_are_those_of_a_greedy_selection_by_h
 ):
     ds = data(task)
     flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": name}
-    net, result = together(task, ds, monitor=name)
+    told = Told()
+    net, result = together(task, ds, monitor=name, callback=told)
     check_alone(task, net, result, **flags)
     nets = [
         alone(task, trial["seed"], trial["settings"], **flags)
@@ -107,6 +120,16 @@ def test_the_worst_are_given_up_and_members_are_those_of_a_greedy_selection_by_h
         sorted(range(COUNT), key=lambda number: (-halves[number], number))[COUNT // 2 :]
     )
     assert given_up == expected
+    for epoch, loss in enumerate(told.losses):
+        there = []
+        for number, one in enumerate(nets):
+            losses = one.history["loss"][: result["trials"][number]["epochs"]]
+            if epoch < len(losses):
+                there.append(losses[epoch])
+            elif number not in given_up:  # it has stopped, and counts by what it keeps
+                values = [sign * value for value in one.history["val_metric"]]
+                there.append(losses[int(np.argmax(values))])
+        assert loss == pytest.approx(np.mean(there))
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     left = [own for number, own in enumerate(nets) if number not in given_up]
     scores = [net.predict(ds.x[rows]) for net in left]
@@ -154,6 +177,13 @@ def test_networks_are_chosen_before_their_refit_by_a_share_without_validation_ro
     expected = [member["weight"] for member in refitted["members"]]
     assert [member["weight"] for member in result["members"]] == expected
     assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
+    weights = [member["weight"] for member in result["members"]]
+    assert len({*weights}) > 1, "the data should be such that weights differ"
+    calibrated, _ = together(networks=6, refit=True, calibrate="temperature")
+    ds = data()
+    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
+    temperature = best_temperature(ds.y[rows], net.predict(ds.x[rows]))
+    assert calibrated.temperature == pytest.approx(temperature, rel=1e-5)
     flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
     net_of_one = network("binary")
     other = network("binary")

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 from support.command_line import ONE, run, succeed
 from support.networks import flattened
 from support.packs import data as data_of
@@ -536,6 +537,25 @@ def test_the_monitored_metric_counts_weights():
         predictions = net.predict(x[rows])
         expected = metric(name, "binary", y[rows], predictions)
         assert figure != pytest.approx(expected, rel=1e-3)
+
+
+def test_the_monitored_metric_is_of_decisions_at_the_threshold_and_of_rows_that_count():
+    """Rows of weight 0 of other data judge nothing."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(300, 3))
+    y = (x[:, 0] + rng.normal(size=300) > 0.3).astype(int)
+    weights = rng.integers(0, 3, 100).astype(float)
+    ds = nn.Dataset(x[:200], y[:200], "binary")
+    others = nn.Dataset(x[200:], y[200:], "binary", weights=weights)
+    net = nn.Network("3,4,1", "binary")
+    how = {"epochs": 6, "holdout": 0.0, "monitor": "f1", "threshold": 0.3}
+    figures = nn.train(net, ds, validation=others, **how)
+    picked = net.predict(x[200:])[:, 0] >= 0.3
+    expected = f1_score(y[200:], picked, sample_weight=weights)
+    assert max(figures["val_metric"]) == pytest.approx(expected)
+    usual = f1_score(y[200:], net.predict(x[200:])[:, 0] >= 0.5, sample_weight=weights)
+    assert usual != pytest.approx(expected), "the threshold matters here"
+    assert figures["validation"] == np.count_nonzero(weights)
 
 
 def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):

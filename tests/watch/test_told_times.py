@@ -328,15 +328,29 @@ def test_a_training_logs_microseconds_a_batch_of_each_epoch_and_of_the_median_on
     assert result["seconds"] == pytest.approx(expected)
 
 
+class Seconds(Callback):
+    """The seconds of the epochs as they are told."""
+
+    def __init__(self, told):
+        self.told = told
+
+    def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
+        self.told.append(seconds)
+
+
 def test_several_networks_tell_microseconds_of_all_their_batches():
     """They are trained at the same time: three networks of four epochs of five
     batches."""
     x = np.random.default_rng(0).normal(size=(240, 2))
     net = nn.Network("2,1", "regression")
     ds = nn.Dataset(x, x[:, 0], "regression")
-    result = nn.train(net, ds, networks=3, epochs=4, holdout=0, batch_number=50)
+    seconds = []
+    how = {"epochs": 4, "holdout": 0, "batch_number": 50}
+    result = nn.train(net, ds, networks=3, callback=Seconds(seconds), **how)
     expected = 1e6 * result["seconds"] / (3 * 4 * 5)
     assert result["us_per_batch"] == pytest.approx(expected)
+    # of the slowest network; the slowest of an epoch may be another one
+    assert max(seconds) < result["seconds"] <= sum(seconds) * (1 + 1e-9)
 
 
 def test_tensorboard_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
