@@ -69,12 +69,9 @@ def _rows_of_any(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
     if source is None:
         return _read(net, _array_of(x))
     schema = net.schema
-    if source.names is None:
-        has_no_targets = source.width <= _width_of_data(net)
-    else:  # a feature of the target's name is found with the target only
-        targets = set(net.targets or ())
-        has_no_targets = net.columns is not None and targets.isdisjoint(net.columns)
-    if has_no_targets:
+    # a feature of the target's name is found with the target only
+    is_named = source.names is not None and net.columns is not None
+    if is_named and {*(net.targets or ())}.isdisjoint(net.columns):
         schema = replace(schema, targets=[])
     ds = load(x, schema, labelled=False)
     if net.encoding is not None:

@@ -83,11 +83,9 @@ def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
 def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
     """Return the target columns: as asked for, by the names of the model's, or the last
     one or last ones."""
-    if schema.targets == []:
+    if schema.targets == [] or (not labelled and _lacks_targets(source, schema)):
         return []
     if schema.target is not None:
-        if not labelled and _lacks_targets(source, schema):
-            return []
         return columns_asked_for(source, "target", str(schema.target))
     names = source.names
     inputs = schema.width
@@ -99,8 +97,6 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
         fits = source.width - inputs in (1, outputs, 1 if labelled else 0)
     if fits or (inputs is not None and (schema.follows_model or schema.pixels)):
         inputs += len(schema.left_out)
-        if source.width == inputs and not labelled:
-            return []
         if source.width - inputs not in (1, outputs or 1):
             raise LayersMismatch(column_mismatch(source, source.width, schema))
         return list(range(inputs, source.width))
@@ -112,9 +108,10 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
 
 
 def _lacks_targets(source: TableSource, schema: Schema) -> bool:
-    """Return whether a table without names is too narrow to have a model's targets."""
+    """Return whether a table whose columns are found by place is too narrow to have a
+    model's targets."""
     is_followed = schema.follows_model and schema.width is not None
-    if not is_followed or source.names:
+    if not is_followed or (source.names and schema.columns):
         return False
     return source.width <= schema.width + len(schema.left_out)
 
