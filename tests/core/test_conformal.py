@@ -1,5 +1,6 @@
 """Conformal prediction beside plain loops, and by hand where rows are few."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -10,6 +11,8 @@ from nn.core.conformal import (
     OWN_ROWS,
     ClassSets,
     Intervals,
+    LabelSets,
+    known_at,
     masses_of,
     scale_near,
     upper_quantiles,
@@ -227,10 +230,13 @@ def plain_masses(weights, groups):
 
 @pytest.mark.parametrize("weighted", (False, True))
 @pytest.mark.parametrize("grouped", (False, True))
-def test_sets_beside_plain_loops(weighted, grouped):
+@pytest.mark.parametrize("own_rows", (OWN_ROWS, 199))  # 199 / 200 is a level
+def test_sets_beside_plain_loops(weighted, grouped, own_rows):
     truth, scores = class_scores(250, 4)
     truth[truth == 3] = 0
     truth[:OWN_ROWS] = 0
+    if own_rows > OWN_ROWS:
+        truth = (np.argsort(np.argsort(-scores[:, 0])) >= own_rows).astype(int)
     rng = np.random.default_rng(1)
     weights = rng.integers(1, 4, 250).astype(float) if weighted else np.ones(250)
     groups = rng.integers(0, 90, 250) if grouped else np.arange(250)
@@ -257,6 +263,26 @@ def test_sets_beside_plain_loops(weighted, grouped):
             likeliest = wide.argmax(axis=1) == number
             assert np.array_equal(found[:, number], expected | likeliest)
         assert found.any(axis=1).all()
+
+
+def test_targets_have_the_levels_of_the_one_with_the_fewest_rows():
+    rng = np.random.default_rng(0)
+    scores = rng.random((300, 3))
+    truth = (rng.random((300, 3)) < scores).astype(float)
+    truth[rng.random((300, 3)) < [0.2, 0.8, 0.5]] = np.nan
+    known = LabelSets.of(truth, scores)
+    rows = (~np.isnan(truth)).sum(axis=0)
+    assert known.levels[-1] == pytest.approx(rows.min() / (rows.min() + 1))
+    beyond = (1 + known.levels[-1]) / 2
+    for level, refused in ((known.levels[-1], None), (beyond, UsageError)):
+        with pytest.raises(refused) if refused else contextlib.nullcontext():
+            known_at(known, level).sets(scores, level)
+    held, _ = known.held_and_widths(truth, scores, 0.9)
+    for k, own in enumerate(~np.isnan(truth.T)):
+        alone = ClassSets.of(truth[own, k], scores[own, k, None])
+        expected, _ = alone.held_and_widths(truth[own, k], scores[own, k, None], 0.9)
+        assert (held[own, k] == expected[:, 0]).all()
+        assert np.isnan(held[~own, k]).all()
 
 
 def test_sets_of_two_classes():

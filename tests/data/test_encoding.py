@@ -170,6 +170,14 @@ def sums(others=2000, different=80, every=1.1) -> np.ndarray:
     )
 
 
+@pytest.mark.parametrize("zeros, is_usual", [(1000, False), (1001, True)])
+def test_a_usual_value_is_that_of_more_than_half_of_the_rows(zeros, is_usual):
+    others = np.arange(1000) % 70 + 1.5
+    (encoder,) = embedded(None, a=np.concatenate([np.zeros(zeros), others])).values()
+    assert bool(encoder.edges) is is_usual
+    assert bool(encoder.frequent) is is_usual
+
+
 def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_own():
     values = np.concatenate([sums(), [7.77] * 9]).astype(np.float32)  # too rare
     encoder = embedded(None, a=values)["a"]

@@ -175,3 +175,26 @@ def test_rows_without_names_may_lack_the_target_and_what_was_left_out(order, fol
         for door in doors:
             np.testing.assert_array_equal(net.predict(door), expected)
         np.testing.assert_array_equal(net.predict(rows[3:4]), expected[3:4])
+
+
+@pytest.mark.parametrize(
+    "role, bad, found",
+    [
+        ("weight", "-1", "found -1, expected a finite number, 0 or above"),
+        ("exposure", "0", "found 0, expected a finite number above 0"),
+        ("exposure", "-2", "found -2, expected a finite number above 0"),
+        ("weight", "", "found a gap, expected a finite number, 0 or above"),
+        ("time", "", "found a gap, expected a number or a date"),
+    ],
+)
+def test_the_first_of_several_bad_values_is_named_by_its_line(role, bad, found, folder):
+    """Whatever rows without a target have left before it."""
+    values = [str(k + 1) for k in range(20)]
+    values[7] = values[11] = bad
+    targets = [str(k % 3) for k in range(20)]
+    targets[2] = targets[5] = ""
+    columns = {"a": [*range(20)], "r": values, "y": targets}
+    saved(columns, str(folder / "t.csv"))
+    message = f"^t.csv, row 9, column r: {found} for --{role}; correct it"
+    with pytest.raises(nn.DataError, match=message):
+        nn.load("t.csv", target="y", task="regression", **{role: "r"})

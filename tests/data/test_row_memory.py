@@ -123,11 +123,12 @@ def test_plain_numbers_are_known_at_once(monkeypatch):
 
 def test_what_the_reader_tells_of_a_row_it_tells_each_time(trained, caplog):
     table, net = trained
-    odd = {**row_of(table, 1), "age": "unknown"}
-    for _ in range(3):
-        caplog.clear()
-        net.predict(odd)
-        assert "unknown" in caplog.text
+    for name in ("age", "usual", "paid", "day"):
+        odd = {**row_of(table, 1), name: "unknown"}
+        for _ in range(3):
+            caplog.clear()
+            net.predict(odd)
+            assert "unknown" in caplog.text, name
     for field in ("inf", math.inf, "1e99999"):
         for _ in range(2):
             with pytest.raises(nn.DataError, match="expected a finite number"):

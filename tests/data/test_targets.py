@@ -95,6 +95,10 @@ def test_labels_count_from_zero_or_one(tmp_path, targets, task):
     [
         (np.repeat(np.arange(9), [50, 80, 60, 30, 15, 8, 4, 2, 1]), True),
         (np.repeat(np.arange(9), 20), False),  # digits
+        # of the smaller half, 0 to 2, three quarters of the rows; one row less
+        (np.repeat(np.arange(6), [30, 30, 30, 10, 10, 10]), True),
+        (np.repeat(np.arange(6), [30, 30, 29, 11, 10, 10]), False),
+        (np.repeat(np.arange(7), [30, 30, 20, 10, 10, 10, 10]), True),
         (np.repeat(np.arange(5), [50, 40, 20, 10, 5]), False),
         (np.repeat(np.arange(1, 10), [50, 80, 60, 30, 15, 8, 4, 2, 1]), False),
     ],

@@ -9,7 +9,7 @@ from support.tables import csv_of
 import nn
 from nn.core.bootstrap import Sampling, intervals
 from nn.core.metrics import Judged
-from nn.data.splits import fold_rows
+from nn.data.splits import _fold_by_twins, fold_rows
 from nn.data.twins import count_of_twins, sets_of_twins, twins_to_keep_together
 from nn.data.word_means import WordMeans
 from nn.test.compare import Side, compared, compared_sides
@@ -101,6 +101,48 @@ def test_equal_rows_of_a_coarse_table_are_copies_only_where_targets_agree(
     ds = nn.Dataset(values[:, None].astype(np.float32), y, "binary", ["a", "b"])
     sets = twins_to_keep_together(ds, np.arange(rows))
     assert (sets is not None) is are_together
+
+
+@pytest.mark.parametrize("pairs, are_many", [(1, False), (2, True)])
+def test_more_than_one_row_of_a_hundred_must_have_a_twin(pairs, are_many):
+    x = np.arange(200, dtype=np.float32)[:, None]
+    x[:pairs] = x[100 : 100 + pairs]
+    ds = nn.Dataset(x, np.arange(200) // 50 % 2, "binary", ["a", "b"])
+    sets = twins_to_keep_together(ds, np.arange(200))
+    assert count_of_twins(sets_of_twins(ds, np.arange(200))) == 2 * pairs
+    assert (sets is not None) is are_many
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_sets_of_twins_are_dealt_to_folds_as_by_a_plain_loop(classes, seed):
+    """Of each class the largest first, then as they were drawn: each to the fold with
+    the fewest rows of the class, of equals to that with the fewest rows, as they are
+    before rows without a twin."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 1, 1, 2, 3, 5], 60)
+    of_set = rng.integers(0, classes, 60)
+    sets = np.repeat(np.arange(60), sizes)[rng.permutation(sizes.sum())]
+    labels = of_set[sets]
+    order = rng.permutation(len(sets))
+    order = order[np.argsort(labels[order], kind="stable")]
+    drawn = [*dict.fromkeys(sets[order].tolist())]
+    folds = 4
+    filled = [0] * folds
+    fold_of_set = {}
+    for label in range(classes):
+        in_class = [0] * folds
+        rows = filled
+        own = [one for one in drawn if of_set[one] == label]
+        for one in sorted(own, key=lambda one: -sizes[one]):
+            fold = min(range(folds), key=lambda f: (in_class[f], rows[f]))
+            fold_of_set[one] = fold
+            in_class[fold] += sizes[one]
+            if sizes[one] > 1:
+                rows = [a + b for a, b in zip(filled, in_class)]
+        filled = [a + b for a, b in zip(filled, in_class)]
+    expected = [fold_of_set[one] for one in sets.tolist()]
+    assert _fold_by_twins(sets, labels, order, folds).tolist() == expected
 
 
 def test_each_row_twice_is_noise_in_no_fold():

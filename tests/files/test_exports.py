@@ -16,6 +16,7 @@ from support.networks import members_with_and_without_an_encoding, network
 from support.onnx_models import TOLERANCE, check_table, outputs, session
 
 import nn
+from nn.data.scaling import Scaling
 
 TABLES = [
     ("two", []),
@@ -170,6 +171,48 @@ def test_a_word_for_a_gap_is_no_code_of_a_category(flags, folder):
     gap, code = nn.Model.load(folder / "m.bin").predict_proba(folder / "new.csv")[1:3]
     assert not np.allclose(gap, code)
     check_both(folder, folder / "new.csv")
+
+
+@pytest.mark.parametrize("networks", [1, 2])
+def test_a_word_for_a_gap_is_no_rank_of_an_order(networks, folder):
+    rng = np.random.default_rng(3)
+    words = rng.choice(["none", "low", "mid", "high"], 300)
+    size = rng.random(300).round(3)
+    goal = [int((w == "high") ^ (s > 0.5)) for w, s in zip(words, size)]
+    rows = [f"{w},{s},{g}" for w, s, g in zip(words, size, goal)]
+    (folder / "old.csv").write_text("\n".join(["word,size,goal", *rows]))
+    new = [f"{w},0.5,1" for w in ("none", "low", "mid", "high", "", "other")]
+    (folder / "new.csv").write_text("\n".join(["word,size,goal", *new]))
+    how = ["--ordered", "word=none<low<mid<high", "--missing", "none"]
+    trained(folder, folder / "old.csv", *how, "--networks", networks)
+    scores = nn.Model.load(folder / "m.bin").predict_proba(folder / "new.csv")
+    assert np.array_equal(scores[0], scores[4]), "a gap"
+    assert not np.allclose(scores[0], scores[1])
+    check_both(folder, folder / "new.csv")
+
+
+@pytest.mark.parametrize("number_type", ["float32", "float64"])
+@pytest.mark.parametrize("networks", [1, 2])
+def test_numbers_are_rounded_as_the_model_reads_them(networks, number_type, folder):
+    """Whatever their size says: at 10^6 float32 keeps a sixteenth."""
+    x = 1e6 + np.random.default_rng(0).normal(size=(40, 3))
+    members = [nn.Network("3,5:tanh,1", "regression", seed=s) for s in range(networks)]
+    for member in members:
+        member.number_type = number_type
+        member.scaling = Scaling("standardization", np.full(3, 1e6), np.ones(3))
+    net = members[0]
+    if networks > 1:
+        net = nn.Network(members[0].spec, "regression")
+        net.combine(members, [1.0, 2.0])
+        net.number_type = number_type
+    nn.export(net, folder / "m.onnx")
+    rounded = net.predict(x.astype(np.float32).astype(np.float64))
+    of_onnx = outputs(folder / "m.onnx", {"features": x})["values"]
+    of_c = Library.of(net, folder).predict(x, double=True)
+    for found in (of_onnx, of_c):
+        assert relative_distance(found, net.predict(x)) < 2e-6
+        is_same = relative_distance(found, rounded) < 2e-6
+        assert is_same == (number_type == "float32")
 
 
 def test_numbers_of_which_some_are_often_repeated(folder):

@@ -108,5 +108,10 @@ def test_rows_on_the_gpu_are_predicted_there(
             assert elsewhere.outputs_there(on_gpu, there(gaps), there) is None
             wider = np.hstack([x, x])
             assert elsewhere.outputs_there(on_gpu, there(wider), there) is None
+            for member in on_gpu.members:  # which take the decimals of float32
+                member.number_type = "float64"
+            assert elsewhere.outputs_there(on_gpu, there(x), there) is None
+            out = elsewhere.outputs_there(on_gpu, there(x.astype(np.float64)), there)
+            assert out.get().tobytes() == on_gpu.predict(x.astype(np.float64)).tobytes()
             on_gpu.temperature = 2.0  # which is the computer's to divide by
             assert elsewhere.outputs_there(on_gpu, there(x), there) is None

@@ -101,3 +101,17 @@ def test_the_first_row_with_any_output_that_is_not_finite_is_named(outputs, netw
     with pytest.raises(nn.DataError) as error:
         net.deviation(x) if networks == 2 else net.predict(x[2:])
     assert str(error.value).startswith("row 4, " if networks == 2 else "row 2, ")
+
+
+def test_a_gap_that_the_network_knows_is_not_what_makes_an_output_infinite():
+    rng = np.random.default_rng(0)
+    n = (rng.normal(size=120) / 1000).tolist()
+    g = [None if k % 4 == 0 else float(k % 7) for k in range(120)]
+    word = rng.choice(["x", "y"], 120).tolist()
+    table = {"g": g, "word": word, "n": n}
+    ds = nn.load({**table, "goal": [1000 * x for x in n]}, target="goal")
+    net = nn.Network.for_data(ds, "auto,1")
+    nn.train(net, ds, epochs=1)
+    rows = {"g": [1.0, None], "word": ["x", "y"], "n": [0.1, 3e37]}
+    with pytest.raises(nn.DataError, match="^row 2, column n: found 3e.37, for which"):
+        net.predict(rows)

@@ -59,11 +59,23 @@ def read(path) -> list[dict[str, str]]:
 TRAIN = [*ONE, "--loss", "poisson", "--exposure", "years", "--epochs", 6, "-q"]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", POWERS)
-def test_the_deviance_of_rates_is_that_of_counts(loss):
-    """The loss of y / E beside a, times the weight, is that of y beside E a."""
+def test_the_deviance_of_rates_is_that_of_counts(loss, weighted):
+    """The loss of y / E beside a, times the weight, is that of y beside E a, times the
+    weight that a row has."""
     frame = claims(loss=loss)
-    ds = nn.load(frame, target="claims", exposure="years", task="regression")
+    own = np.ones(len(frame))
+    if weighted:
+        own = np.random.default_rng(1).integers(1, 5, len(frame)) / 2
+    ds = nn.load(
+        frame.assign(w=own),
+        target="claims",
+        exposure="years",
+        weight="w" if weighted else None,
+        drop=None if weighted else "w",
+        task="regression",
+    )
     rates = ds.for_loss(loss)
     assert rates.for_loss(loss) is rates
     a = np.random.default_rng(0).uniform(0.1, 3, (len(frame), 1))
@@ -71,8 +83,9 @@ def test_the_deviance_of_rates_is_that_of_counts(loss):
     of_rates = row_losses(loss, a, rates.y.astype(float)) * rates.weights
     of_counts = row_losses(loss, a * years, frame.claims.to_numpy()[:, None])
     mean_weight = (years ** (2 - POWERS[loss])).mean()
+    of_counts = of_counts * own
     np.testing.assert_allclose(of_rates * mean_weight, of_counts, rtol=1e-4, atol=1e-6)
-    assert rates.weights.mean() == pytest.approx(1)
+    assert (rates.weights / own).mean() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
