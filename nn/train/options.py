@@ -235,14 +235,10 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
         raise UsageError(
             f"--clip: is for regression, the task is {net.task}; leave it out"
         )
-    if options.target_means and ds.are_images:
-        raise UsageError(
-            "--target_means: is for words, the data are images; leave it out"
-        )
     if not isinstance(options.threshold, str):
         check_threshold(net, settings.get("threshold"))
     check_calibration(asdict(options))
-    _check_augment(net, ds, options)
+    _check_data(net, ds, options)
     _check_frozen(net, options)
     _check_validation(net, options)
     return options
@@ -261,8 +257,13 @@ def check_calibration(settings: Mapping) -> None:
         )
 
 
-def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
-    """Raise UsageError for --augment where a network sees no images."""
+def _check_data(net: Network, ds: Dataset, options: Options) -> None:
+    """Raise UsageError for a setting of other data: of words where there are images, of
+    images where a network sees none."""
+    if options.target_means and ds.are_images:
+        raise UsageError(
+            "--target_means: is for words, the data are images; leave it out"
+        )
     if options.augment == "none":
         return
     if not ds.are_images:
