@@ -7,6 +7,7 @@ tests/gpu.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -136,6 +137,18 @@ def test_a_rank_has_a_place_among_those_of_its_host(hosts, places, monkeypatch):
         )
         monkeypatch.setattr(MpiGroup, "communicator", lambda _, world=world: world)
         assert MpiGroup(None, False).local_rank == place
+
+
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_any_rank_that_has_other_facts_is_named(wrong):
+    facts = [{"seed": 1, "layers": (2, 1)} for _ in range(3)]
+    group = cluster.RankGroup()
+    group.gather = lambda own: [json.loads(json.dumps(each)) for each in facts]
+    group.agree(facts[0], "give all the same")
+    facts[wrong] = {"seed": 1, "layers": (2, 2)}
+    told = rf"--layers: rank {wrong} has \[2, 2\], rank 0 has \[2, 1\]; do so"
+    with pytest.raises(UsageError, match=told):
+        group.agree(facts[0], "do so", "--{}")
 
 
 WAITING = "rank_group.gather(0)"

@@ -1,6 +1,8 @@
 """Rows of equal inputs and target lie in one fold where they are copies, and one line
 says how many there are."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from support.packs import data, network
@@ -12,6 +14,9 @@ from nn.core.metrics import Judged
 from nn.data.splits import _fold_by_twins, fold_rows
 from nn.data.twins import count_of_twins, sets_of_twins, twins_to_keep_together
 from nn.data.word_means import WordMeans
+from nn.nn_aux import METRICS
+from nn.pages import model_page
+from nn.terminal.figures import ends_text, figure_text, rate_text
 from nn.test.compare import Side, compared, compared_sides
 from nn.test.out_of_fold import figures_out_of_fold, out_of_fold
 
@@ -476,6 +481,21 @@ def test_intervals_of_folds_draw_all_copies_of_a_row_at_once(task):
     assert found[name] == intervals(judged, sampling=copies)[name]
     if task == "binary":
         assert found["roc_auc"] == intervals(judged, sampling=copies)["roc_auc"]
+    important = SimpleNamespace(
+        **{key: [0.1] for key in ("mean", "low", "high")},
+        **{"metric": name, "baseline": 0.5, "names": ["a"], "holds": [False]},
+        correlated=[],
+    )
+    page = model_page.page_of_model(
+        nets[0],
+        "m.bin",
+        ds,
+        out_of_fold=out_of_fold(nets[0], ds),
+        important=(important, {}),
+    )
+    lines = {line[0]: line[2] for line in page.sections["Result"][0].lines}
+    shown = figure_text if task == "regression" else rate_text
+    assert lines[METRICS[name].label] == ends_text(found[name], shown)
     ratio = np.ptp(found[name]) / np.ptp(intervals(judged)[name])
     assert ratio == pytest.approx(3**0.5, rel=0.15)
     sides = [Side.of(net, ds, out_of_fold(net, ds)) for net in nets]

@@ -55,6 +55,17 @@ def trained(tmp_path_factory):
     return folder, result.json
 
 
+def test_the_columns_of_a_card_are_counted_by_kind_and_as_inputs():
+    """A word of four has a table of numbers; a gap is an input of its own."""
+    words = np.resize(["a", "b", "c", "d"], 80).tolist()
+    columns = {"x": np.arange(80.0).tolist(), "w": words, "y": [0, 1] * 40}
+    net = nn.fit(columns, "y", layers="auto,2,1", epochs=1).network
+    inputs = net.members[0].layers[1].in_shape[0]
+    assert inputs > 2
+    assert card_of(net)["columns"].startswith("2: ")
+    assert card_of(net)["columns"].endswith(f"; {inputs} inputs")
+
+
 def test_the_size_of_several_networks_is_that_of_all():
     net = nn.Network("3,1", "binary")
     members = [nn.Network(layers, "binary") for layers in ("3,1", "3,5,1", "3,5,1")]

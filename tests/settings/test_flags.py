@@ -23,6 +23,29 @@ from nn.train.options import options_of
 from nn.utils import UsageError
 
 
+@pytest.mark.parametrize(
+    "name, taken, refused",
+    [
+        ("seed", ["0", "4294967295"], ["-1", "4294967296"]),
+        ("threads", ["1", "1024"], ["0", "1025"]),
+        ("epsilon", ["1e-37", "1e37"], ["9.9e-38", "1.01e37"]),
+        ("momentum", ["0", "0.999"], ["-0.001", "1"]),
+        ("level", ["1e-9", "0.999"], ["0", "1"]),
+        ("validation", ["1e-9", "0.999"], ["0", "1"]),
+        ("weight_decay", ["0"], ["-1e-9", "inf"]),
+        ("learning_rate", ["1e-30"], ["0", "nan"]),
+        ("memory", ["1"], ["0"]),
+    ],
+)
+def test_the_ends_of_what_a_number_may_be_are_allowed(name, taken, refused):
+    flag = flags.BY_NAME[name]
+    for text in taken:
+        assert flag.check(text) == float(text)
+    for text in refused:
+        with pytest.raises(UsageError, match=f"--{name}"):
+            flag.check(text)
+
+
 def test_help_lists_every_flag_and_every_name(monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     text = succeed("--help", "--all").out

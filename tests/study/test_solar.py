@@ -248,6 +248,15 @@ def test_an_index_is_the_share_of_a_clear_sky_by_day(caplog):
         solar.Series(times, values, ["a", "b"]).index()
 
 
+def test_a_day_begins_at_sixty_watts_of_a_clear_sky():
+    clear = np.array([59.9, 60.0, 61.0, 0.0, 60.0])
+    values = np.full((5, 1), 30.0, np.float32)
+    series = solar.Series(np.arange(5.0), values, ["s"], clear_sky=clear)
+    assert series.by_day().times.tolist() == [1.0, 2.0, 4.0]
+    expected = np.float32([0.5, 30 / 61, 0.5])
+    np.testing.assert_array_equal(series.index().values[:, 0], expected)
+
+
 def test_some_columns_of_a_series_are_read(tmp_path):
     """Gaps in the others leave no row out."""
     path = str(tmp_path / "s.csv")

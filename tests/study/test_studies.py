@@ -207,6 +207,25 @@ def test_a_column_that_was_not_run_says_so(made):
     assert table.headers[1:3] == ["seq (not run)", "omp, 1 thread"]
 
 
+def test_json_counts_entries_without_results_and_those_that_failed(made, monkeypatch):
+    """Of three entries of a sweep one failed; of a study nothing was run."""
+    monkeypatch.setattr(studies, "run", lambda *_: {})
+    told = succeed("study", "made", "--json", "-q").json
+    assert [told["rows"], told["left_out"]] == [8, 8]
+    rows = [{"status": status} for status in ("ok", "ok", "out of memory")]
+    monkeypatch.setattr(sweep, "sweep", lambda *_: rows)
+    told = succeed("sweep", "plan.json", "-o", "r.csv", "--json", "-q").json
+    assert [told["rows"], told["failed"]] == [3, 1]
+
+
+def test_what_is_counted_of_a_line_is_in_its_unit():
+    row = {"epoch_s": 0.5, "rows": 250, "batch_number": 100, "batch_ms": 125.0}
+    row |= {"train_s": 4.5, "epochs": 3}
+    counted = {name: formula(row) for name, formula in studies.COUNTED.items()}
+    # milliseconds of a row; how much longer than its parts an epoch, and all, took
+    assert counted == {"row_ms": 2.0, "in_epochs": 3.0, "in_batches": 500 / 125 / 3}
+
+
 @pytest.mark.slow
 def test_a_study_goes_on_and_tells_json(made):
     one = succeed("study", "made", "--json", "-q").json

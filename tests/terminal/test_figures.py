@@ -12,7 +12,7 @@ from nn.terminal import console, figures, network_facts, progress, tables
 from nn.terminal.figures import short_text
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.reports import figures_by_target
-from nn.utils import target_text
+from nn.utils import axis_texts, target_text
 
 
 @pytest.mark.parametrize(
@@ -657,6 +657,11 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     assert facts["parameters"] == expected
     expected = f"{2 * 15} a prediction, {3 * 15 * (2 + 3)} a row of training"
     assert facts["multiply-adds"] == expected
+    several = nn.Network("4,1", "regression")
+    unlike = [nn.Network(layers, "regression") for layers in ("4,1", "4,7,1")]
+    several.combine(unlike, [2.0, 1.0])
+    facts_of_unlike = network_facts.facts_of(several)
+    assert facts_of_unlike["multiply-adds"] == f"{4 + 4 * 7 + 7} a prediction"
     expected = (
         ["seed", "weight", "learning_rate"],
         [["5", "2", "0.002"], ["6", "1", "0.003"]],
@@ -874,6 +879,17 @@ def test_a_bar_of_candidates_has_the_share_of_all_operations(monkeypatch):
     assert [what for _, what, _ in bar.shown] == expected
 
 
+@pytest.mark.parametrize("spread", [1e-6, 0.02, 1.0, 30.0, 5e7])
+@pytest.mark.parametrize("base", [0.0, 0.3, 47.0, 8e5, 3e9])
+def test_numbers_of_an_axis_are_written_within_a_hundredth_of_their_spread(
+    base, spread
+):
+    values = [base + spread * part for part in (0.0, 0.13, 0.5, 0.77, 1.0)]
+    written = [float(text.replace(",", "")) for text in axis_texts(values)]
+    shown = max(values) - min(values)  # where float64 has as many digits
+    assert np.abs(np.subtract(written, values)).max() <= 0.01 * shown
+
+
 def test_the_first_lines_count_rows_of_each_class_and_threads(capsys):
     x = np.zeros((7, 2))
     y = np.array([0, 1, 0, 0, 1, 0, 0])
@@ -881,6 +897,11 @@ def test_the_first_lines_count_rows_of_each_class_and_threads(capsys):
     assert console.about(ds).startswith(
         "t.csv: 7 rows x 2 inputs; binary, classes no (5), yes (2, positive)"
     )
+    labels = np.array([[1, 0], [0, np.nan], [1, 1], [0, np.nan]])
+    ds = nn.Dataset(x[:4], labels, "multilabel", path="t.csv", targets=["u", "v"])
+    ds.labels = [["no", "yes"], ["-", "+"]]
+    told = "t.csv: 4 rows x 2 inputs; multilabel, u (yes: 2), v (+: 1)"
+    assert console.about(ds).startswith(told)
     console.report_run("", "omp", 1, "float32", 7)
     console.report_run("", "omp", 2, "float64", 0, "remark")
     line, two = capsys.readouterr().err.splitlines()

@@ -14,7 +14,15 @@ import nn
 from nn.core.two_samples import compared
 from nn.data import profiles
 from nn.data.profiles import Fields
-from nn.test.drift import FALSE_ALARM, ColumnDrift, Drift, drift_of, reasons_of
+from nn.test.drift import (
+    FALSE_ALARM,
+    ColumnDrift,
+    Drift,
+    Far,
+    _has_many_rare,
+    drift_of,
+    reasons_of,
+)
 
 TOWNS = np.array(["Rome", "Oslo", "Bern", "Kyiv"])
 ROWS = 1200
@@ -267,6 +275,9 @@ def test_at_most_ten_lines_and_a_count():
     assert Drift(100, [same], []).lines() == []
     apart = ColumnDrift("d", labels, counts, slice(2, 3), "1 to 2", True)
     assert Drift(100, [apart, same], []).lines() == [apart.text]
+    far = [Far(0, "a", "9 above 2"), Far(6, "b", "1 below 2")]
+    told = ["row 1, a: 9 above 2", "row 7, b: 1 below 2"]
+    assert Drift(7, [], far).lines() == told
     both = Drift(100, [apart, columns[0]], [])
     assert both.lines() == [
         "1 of 1 columns differs from training",
@@ -313,6 +324,19 @@ def test_rare_words_are_no_reason_where_they_are_many():
         'some "new" rare or unseen',
         'few "z" unseen',
     ]
+
+
+def test_a_gap_is_a_reason_where_training_had_none():
+    columns = {"a": [1.0, 2.0] * 20, "b": [1.0, "", 3.0, 4.0] * 10, "y": [0, 1] * 20}
+    net = nn.fit(columns, "y", layers="auto,1", epochs=1).network
+    rows = {"a": ["", 1.5, ""], "b": [2.0, "", ""]}
+    ds = nn.load_for(net, rows, labelled=False)
+    assert reasons_of(net, ds.x) == ["a missing", "", "a missing"]
+
+
+@pytest.mark.parametrize("rare, are_many", [(4, False), (5, False), (6, True)])
+def test_rare_words_are_many_above_a_twentieth_of_the_rows(rare, are_many):
+    assert _has_many_rare({"counts": [0, 100 - rare, rare]}) is are_many
 
 
 @pytest.fixture

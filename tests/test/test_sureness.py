@@ -199,6 +199,36 @@ def test_weights_and_groups_count(folder):
     assert figures["level"] == 0.5
 
 
+def test_rows_of_folds_are_held_by_groups_and_weights_of_the_others():
+    rng = np.random.default_rng(4)
+    frame = table(400)[["a", "b", "y"]]
+    frame["group"] = rng.permutation(np.arange(400) // 5)
+    frame["w"] = np.where(frame["b"].abs() > 1, 4.0, 0.25)
+    ds = nn.load(frame, target="y", group="group", weight="w")
+    net = nn.Network("2,1", "regression")
+    nn.train(net, ds, folds=4, epochs=20, learning_rate=0.02, holdout=0.0)
+    truth = ds.y.reshape(-1, 1)
+    scores = net.crossed.scores
+    are_held = np.empty(400, bool)
+    widths = np.empty(400)
+    of_rows = np.empty(400, bool)
+    for fold in range(4):
+        own = net.crossed.of_row == fold
+        known = truth[~own], scores[~own], None, ds.weights[~own]
+        for groups, held_rows in ((ds.groups[~own], are_held), (None, of_rows)):
+            low, high = Intervals.of(*known, groups).interval(scores[own], LEVEL)
+            held_rows[own] = ((low <= truth[own]) & (truth[own] <= high))[:, 0]
+            if groups is not None:
+                widths[own] = (high - low)[:, 0]
+    assert (are_held != of_rows).any(), "groups matter here"
+    figures = nn.test(net, ds, level=LEVEL)
+    expected = np.average(are_held, weights=ds.weights)
+    assert figures["coverage"] == pytest.approx(expected)
+    assert figures["coverage"] != pytest.approx(are_held.mean(), rel=1e-3)
+    expected = np.average(widths, weights=ds.weights)
+    assert figures["width"] == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("task", ["regression", "multilabel"])
 def test_what_is_held_of_each_target_counts_its_rows_by_their_weights(task):
     """New rows, of which some have no second target."""

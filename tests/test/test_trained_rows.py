@@ -19,7 +19,8 @@ from support.command_line import ONE, run, succeed
 import nn
 from nn.core import bootstrap
 from nn.data import row_hashes
-from nn.test.trained_rows import Trained, trained_on
+from nn.files.model_file import MOST_ANCESTORS
+from nn.test.trained_rows import Trained, ancestors_with, trained_on
 from nn.utils import Stopped, StopRequest
 
 ROWS = 1500
@@ -281,6 +282,21 @@ def test_an_estimate_is_told_from_a_tenth_of_the_rows(count, is_exact, is_told):
         about = "" if is_exact else "about "
         expected = f"m was trained on {about}{count} of these 100 rows"
         assert trained.warning("m") == expected
+
+
+def test_the_last_ancestors_are_kept_each_once():
+    """Of more than a file holds the first ones leave."""
+    net = nn.Network("2,1", "regression")
+    facts = {"dataset": {"sha256": "now"}, "config": {"split_seed": 7}, "holdout": 0.25}
+    older = [
+        {"data": str(number), "holdout": 0.25, "split_seed": 7}
+        for number in range(MOST_ANCESTORS)
+    ]
+    newest = {"data": "now", "holdout": 0.25, "split_seed": 7}
+    net.facts = replace(net.facts, ancestors=older, **facts)
+    assert ancestors_with(net) == [*older[1:], newest]
+    net.facts = replace(net.facts, ancestors=[newest, *older[:2]])
+    assert ancestors_with(net) == [*older[:2], newest]
 
 
 def test_few_rows_against_many_are_not_told_by_chance(folder):

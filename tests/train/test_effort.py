@@ -487,6 +487,16 @@ def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
     assert told.json["log_loss"] == pytest.approx(expected, rel=1e-6)
 
 
+def test_the_flags_of_a_candidate_have_what_is_given_of_its_network(folder):
+    write_numbers(folder / "t.csv", 60)
+    given = ["--seed", "4", "--dtype", "float64", "--loss", "mae", "--init", "glorot"]
+    asked = ("train", "t.csv", "-m", "m.bin", "--effort", "quick", "--epochs", 1)
+    (chosen,) = succeed(*asked, *given, "--json", "-q").json["chosen"]
+    words = chosen["flags"].split()
+    for flag, value in zip(given[::2], given[1::2], strict=True):
+        assert words[words.index(flag) + 1] == value
+
+
 def test_candidates_count_in_the_told_losses_as_often_as_they_were_chosen():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(150, 3))
