@@ -10,13 +10,14 @@ from support.tables import texts
 
 from nn.data.calendar import DATE_PARTS, part
 from nn.data.column import Column
-from nn.data.encoders import ENCODERS, NumberEncoder
+from nn.data.encoders import ENCODERS, CategoryEncoder, NumberEncoder
 from nn.data.encoding import Encoding
 from nn.data.kinds import LEAST_SLOT_ROWS, ONE_HOT, Kind, column_kind, decide_kinds
 from nn.data.statistics import (
     MOST_REPEATED_VALUES,
     SAMPLE,
     NumberStatistics,
+    TextStatistics,
     statistics_of,
 )
 from nn.data.table_rows import TableRows
@@ -489,6 +490,37 @@ def test_only_numbers_can_be_plain(column, plain):
     for damaged in damages:
         with pytest.raises(DataError, match="damaged encoding"):
             Encoding.from_dict(damaged, None)
+
+
+@pytest.mark.parametrize("rare", [0, 4])
+@pytest.mark.parametrize("gaps", [0, 3, 9, 10, 30])
+@pytest.mark.parametrize("frequent", [3, 15, 16, 17, 40])
+def test_a_category_is_encoded_by_the_rows_of_its_values(rare, gaps, frequent):
+    """A value of LEAST_SLOT_ROWS has a slot, a gap too; others share one; up to ONE_HOT
+    slots have an input each."""
+    counts = {f"w{k:02}": LEAST_SLOT_ROWS + k % 7 for k in range(frequent)}
+    counts |= {f"r{k}": LEAST_SLOT_ROWS - 1 - k for k in range(rare)}
+    counts["w00"] = 500  # else it is a small table
+    codes = np.repeat(np.arange(len(counts)), [*counts.values()])
+    codes = np.append(codes, np.full(gaps, -1))
+    encoder = CategoryEncoder.fit(TextStatistics(codes, [*counts]))
+    own = {word for word, rows in counts.items() if rows >= LEAST_SLOT_ROWS}
+    own |= {None} if gaps >= LEAST_SLOT_ROWS else set()
+    rare_gaps = gaps if gaps < LEAST_SLOT_ROWS else 0
+    shared = bool(rare or rare_gaps)
+    is_one_hot = len(own) + shared <= ONE_HOT
+    assert bool(encoder.width) is not is_one_hot
+    dropped = own - {*encoder.values}
+    assert {*encoder.values} <= own
+    if is_one_hot or shared:
+        assert not dropped
+    else:  # the rarest one trains the slot of the unseen
+        (word,) = dropped
+        rows = {**counts, None: gaps}
+        assert rows[word] == min(rows[one] for one in own)
+    assert encoder.shared is (shared or not is_one_hot)
+    unknown = gaps + sum(n for n in counts.values() if n < LEAST_SLOT_ROWS)
+    assert encoder.unknown_share == pytest.approx(unknown / len(codes))
 
 
 def test_frequent_gaps_and_unseen_values_are_told(caplog):

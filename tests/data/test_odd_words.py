@@ -468,6 +468,7 @@ def test_the_number_that_a_remark_advises_is_that_of_the_file(folder, value, mix
     remarks = nn.load(path).remarks
     advice = [line for line in remarks if "far from all" in line]
     assert len(advice) == 1
+    assert f"column a is {value} in 20 of 300 rows, far from all" in advice[0]
     assert advice[0].endswith(f"add --missing={value}")
     remarks = nn.load(path, missing=value).remarks
     assert not [line for line in remarks if "far from all" in line]

@@ -402,6 +402,22 @@ def test_columns_that_are_the_target_are_told(target, message):
     assert message is None or result[0].startswith(message)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_words_that_determine_classes_are_twice_as_many_at_most(classes):
+    y = np.arange(ROWS) % classes
+    for words in (classes, 2 * classes, 2 * classes + 1):
+        own = [f"w{k % classes + classes * (k % 5 < 2)}" for k in range(ROWS)]
+        if words == classes:
+            own = [f"w{k % classes}" for k in range(ROWS)]
+        if words > 2 * classes:
+            own[classes] = "another"
+        assert len({*own}) == words
+        table = {"word": own, "noise": NOISE, "y": y}
+        ds = nn.load(table, target="y", task="binary" if classes == 2 else "multiclass")
+        told = [line for line in ds.remarks if "word determines y in all" in line]
+        assert len(told) == (words <= 2 * classes)
+
+
 def test_a_sum_whose_first_rows_are_all_alike_is_told():
     a = np.where(np.arange(ROWS) < 50, 7, CASUAL)
     b = np.where(np.arange(ROWS) < 50, 7, REGISTERED)
