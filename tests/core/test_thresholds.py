@@ -34,6 +34,8 @@ GOALS = {  # rule -> (what is to be as large as possible, which cut-offs are all
     "fbeta=2": (lambda c: fbeta_of(c, 2), lambda c: True),
     "fbeta=0.5": (lambda c: fbeta_of(c, 0.5), lambda c: True),
     "precision=0.3": (recall, lambda c: precision(c) >= 0.3 and c.tp + c.fp > 0),
+    "precision=0.5": (recall, lambda c: precision(c) >= 0.5 and c.tp + c.fp > 0),
+    "recall=0.5": (precision, lambda c: recall(c) >= 0.5),
     "recall=0.8": (precision, lambda c: recall(c) >= 0.8),
     "recall=1": (precision, lambda c: recall(c) >= 1),
     "cost=1:5": (lambda c: -(c.fp + 5 * c.fn), lambda c: True),
@@ -86,6 +88,20 @@ def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, rows, weighted
         check_best(rule, labels, scores.astype(np.float64), weights)
     elif labels.any():
         check_best(rule, labels, scores.astype(np.float32))
+
+
+@pytest.mark.parametrize("rule", GOALS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_rule_takes_a_cut_off_that_just_fits(rule, weighted):
+    """Rows so few that shares of a half come often."""
+    rng = np.random.default_rng(0)
+    for rows in range(2, 9):
+        for _ in range(8):
+            truth = rng.integers(0, 2, rows)
+            truth[0] = 1
+            scores = rng.integers(0, 5, rows) / 4
+            weights = rng.integers(1, 3, rows) if weighted else None
+            check_best(rule, truth, scores, weights)
 
 
 def test_the_threshold_lies_half_way_to_the_next_lower_score():

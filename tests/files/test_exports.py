@@ -17,6 +17,7 @@ from support.onnx_models import TOLERANCE, check_table, outputs, session
 
 import nn
 from nn.data.scaling import Scaling
+from nn.data.written import YES_NO
 
 TABLES = [
     ("two", []),
@@ -245,10 +246,36 @@ def test_yes_and_no_in_every_way_that_a_model_reads(folder):
         rows.append(f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}")
     text = "\n".join(["t,x,y", *rows])
     (folder / "old.csv").write_text(text)
-    words = "yes", "nO", "T", "1", "0", "1.0", "0.0", "?", "2"
+    words = [word for known in YES_NO for word in (known, known.upper(), known.title())]
+    words += ["nO", "?", "2", "yess", "fals"]
     text = "\n".join(["t,x,y", *(f"{word},3,1" for word in words)])
     (folder / "new.csv").write_text(text)
     trained(folder, folder / "old.csv")
+    check_both(folder, folder / "new.csv")
+
+
+CYCLES = {  # dates in which these cycles alone vary
+    "week": [f"2024-03-{1 + k % 28:02}T00:00:00" for k in range(90)],
+    "day": [f"2024-03-01T{k % 24:02}:{k % 60:02}:00" for k in range(90)],
+    "year": [f"{1990 + k % 30}-{1 + k % 12:02}-01T00:00:00" for k in range(90)],
+}
+
+
+@pytest.mark.parametrize("cycle", CYCLES)
+@pytest.mark.parametrize("networks", [1, 2])
+def test_dates_of_each_cycle(cycle, networks, folder):
+    rng = np.random.default_rng(0)
+    dates = CYCLES[cycle]
+    goal = rng.integers(0, 2, 90)
+    rows = [f"{date},{x:.3f},{y}" for date, x, y in zip(dates, rng.random(90), goal)]
+    (folder / "old.csv").write_text("\n".join(["day,x,y", *rows]))
+    new = ["1969-12-31T00:00:00", "2000-02-29T12:00:00", "2100-12-31T23:59:59", ""]
+    new = [f"{date},0.5,1" for date in (*dates[:9], *new)]
+    (folder / "new.csv").write_text("\n".join(["day,x,y", *new]))
+    trained(folder, folder / "old.csv", "--networks", networks)
+    encoder = nn.Model.load(folder / "m.bin").members[0].encoding.encoders[0]
+    expected = {"year": ["year", "week"]}.get(cycle, [cycle])
+    assert encoder.cycles == expected
     check_both(folder, folder / "new.csv")
 
 

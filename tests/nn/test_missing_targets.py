@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from support.networks import OUTPUT_ACTIVATIONS, fill, network
 
+import nn
 from nn.core.losses import row_losses
+from nn.data.prepared import CLIP_MARGIN
 from nn.nn_aux import LOSSES, loss_name
 
 OF_OUTPUTS = [loss for loss in LOSSES if loss != "ce"]
@@ -63,3 +65,24 @@ def test_what_a_missing_target_would_be_changes_nothing(dtype, backend):
     assert not gradients["layer1.weight"][1].any()
     assert not gradients["layer1.bias"][1].any()
     assert gradients["layer1.weight"][0].all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_targets_are_scaled_and_bounded_by_the_rows_that_have_them(weighted):
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(120, 3))
+    y = np.stack([50 + 3 * x[:, 0], -2 + 0.1 * x[:, 1]], axis=1)
+    y[rng.random(y.shape) < 0.3] = np.nan
+    weights = rng.integers(1, 6, 120).astype(float) if weighted else np.ones(120)
+    ds = nn.Dataset(x, y, "regression", weights=weights if weighted else None)
+    net = nn.Network("3,2", "regression", dtype="float64")
+    nn.train(net, ds, epochs=1, holdout=0.0, clip=True)
+    for k, known in enumerate(~np.isnan(y.T)):
+        own = y[known, k]
+        mean = np.average(own, weights=weights[known])
+        spread = np.average((own - mean) ** 2, weights=weights[known]) ** 0.5
+        assert net.target_scaling.shift[k] == pytest.approx(mean)
+        assert net.target_scaling.scale[k] == pytest.approx(spread)
+        margin = CLIP_MARGIN * np.ptp(own)
+        assert net.target_scaling.low[k] == pytest.approx(own.min() - margin)
+        assert net.target_scaling.high[k] == pytest.approx(own.max() + margin)

@@ -3,6 +3,7 @@ the training rows."""
 
 import numpy as np
 import pytest
+from sklearn.utils.class_weight import compute_class_weight
 from support.command_line import run, succeed
 
 import nn
@@ -13,6 +14,7 @@ from nn.data.encoders import CategoryEncoder, NumberEncoder
 from nn.data.kinds import NUMBER, Kind
 from nn.data.loading import held_out
 from nn.data.medians import medians_of
+from nn.data.prepared import _class_weights
 from nn.data.scaling import Moments, Scaling
 from nn.data.splits import split_rows
 from nn.data.statistics import statistics_of
@@ -571,3 +573,19 @@ def test_rows_of_weight_0_that_a_file_has_are_told_once_by_each_training(
         caplog.clear()
         nn.train(net, nn.load_for(net, path), epochs=1)
         assert len([line for line in caplog.messages if "weight 0" in line]) == 1
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_balanced_classes_have_the_weights_of_scikit_learn(whole):
+    """Of repeated rows, and as those of which each counts a part."""
+    rng = np.random.default_rng(3)
+    y = rng.choice(3, 200, p=[0.7, 0.2, 0.1])
+    weights = rng.integers(1, 5, 200) * (1 if whole else 0.3)
+    x = rng.normal(size=(200, 2))
+    ds = nn.Dataset(x, y, "multiclass", ["a", "b", "c"], weights=weights)
+    rows = np.arange(20, 180)
+    times = np.round(weights / weights.min()).astype(int)
+    expected = compute_class_weight(
+        "balanced", classes=np.arange(3), y=np.repeat(y[rows], times[rows])
+    )
+    assert _class_weights(ds, rows, "balanced") == pytest.approx(expected)
