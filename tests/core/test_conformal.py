@@ -132,6 +132,10 @@ def test_between_two_levels_the_wider_interval():
     assert 0.9 in LEVELS
     asked = known.interval(predicted, 0.86)
     assert all(map(np.array_equal, asked, known.interval(predicted, 0.9)))
+    # 0.30000000000000004 is 0.3
+    asked = known.interval(predicted, 0.1 + 0.2)
+    assert all(map(np.array_equal, asked, known.interval(predicted, 0.3)))
+    asked = known.interval(predicted, 0.9)
     narrower = known.interval(predicted, 0.85)
     assert (narrower[1] - narrower[0]).sum() < (asked[1] - asked[0]).sum()
 

@@ -205,6 +205,9 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
     assert ds.x.shape == (3, 3, 2, 2)
     assert ds.x.dtype == np.uint8
     assert ds.x[1].ravel().tolist() == list(range(1, 13))
+    ds = load(write(text.replace("11,", "255,")), inputs=(3, 2, 2), outputs=1)
+    assert ds.x.dtype == np.uint8
+    assert ds.x[0, 2, 1, 1] == 255
     for odd in ("0.5", "256", "-1"):
         path = write(text.replace("11,", odd + ","))
         ds = load(path, inputs=(3, 2, 2), outputs=1)

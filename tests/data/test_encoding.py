@@ -536,6 +536,36 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
     assert "column b" in warning_of_b
 
 
+@pytest.mark.parametrize(
+    "usual, share, is_told",
+    [(0, 1, False), (0, 2, True), (8, 10, False), (8, 16, False), (8, 17, True)],
+)
+def test_gaps_are_told_where_they_are_twice_as_many_and_a_twentieth_more(
+    usual, share, is_told, caplog
+):
+    """Of twenty rows, or of training."""
+
+    def rows_with(gaps):
+        return [NAN] * gaps + [float(k % 5) for k in range(20 - gaps)]
+
+    encoding, _ = fitted(a=rows_with(usual), b=["x", "y"] * 10)
+    encoding.log_unknown(rows_of(a=rows_with(share), b=["x", "y"] * 10))
+    assert ["column a: " in text for text in caplog.messages] == [True] * is_told
+
+
+@pytest.mark.parametrize("days, has_year", [(90, False), (93, True), (150, True)])
+def test_dates_over_a_quarter_of_a_year_have_its_cycle(days, has_year):
+    statistics = NumberStatistics(86_400.0 * np.arange(days), are_dates=True)
+    assert ("year" in statistics.cycles) is has_year
+
+
+@pytest.mark.parametrize("rows, are_frequent", [(9, False), (10, True)])
+def test_a_value_of_ten_rows_is_repeated_often(rows, are_frequent):
+    values = np.concatenate([np.zeros(2000), np.repeat(np.arange(1.0, 121), rows)])
+    (encoder,) = embedded(None, a=values).values()
+    assert encoder.frequent == ([*range(1, 121)] if are_frequent else [])
+
+
 def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
     """The columns that are left out, of which a person may have said the kind (choices,
     by name)."""

@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 
 import nn
+from nn.data.column import Column
+from nn.data.loading import _in_one_type
+from nn.data.table_rows import TableRows
 from nn.train.estimators import NetworkRegressor
 
 NAMES = ["a", "b", "y"]
@@ -116,3 +119,17 @@ def test_a_float64_network_on_numbers_read_as_float32_says_so(dtypes, is_told, c
     net = nn.Network("2,3,1", "regression", dtype=of_network)
     nn.train(net, ds, epochs=1)
     assert ("its numbers were read as float32" in caplog.text) is is_told
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_columns_of_two_types_are_of_the_one_that_blurs_none(coarse):
+    small = np.linspace(0, 1, 9)
+    large = 1e9 + small if coarse else small * 7
+    columns = [
+        Column("number", values, low=values.min(), high=values.max())
+        for values in (small.astype(np.float32), large)
+    ]
+    rows = TableRows(tuple(columns))
+    read = _in_one_type(rows)
+    assert read.number_types == {"float64" if coarse else "float32"}
+    assert read.columns[1].values == pytest.approx(large, rel=1e-7 if coarse else 1e-6)

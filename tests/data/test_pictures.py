@@ -5,6 +5,7 @@ import copy
 import io
 import struct
 import zlib
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from support.command_line import predictions, run, succeed
 from support.tables import failure, refusal
 
 import nn
-from nn.data.pictures import decoded_picture
+from nn.data.pictures import Picture, _Rows, decoded_picture
+from nn.data.schema import Schema
 from nn.ds import load
 from nn.files import model_file
 from nn.utils import DataError, NnError
@@ -542,6 +544,12 @@ def test_whether_pixels_are_divided_is_a_fact_of_the_model(tmp_path, kind):
     model = model_on(tmp_path / "train.npz", "1x4x4,3,1", tmp_path)
     pictures = model_file.load(model)[1]["pictures"]
     assert pictures["range"] == {"bytes": 255, "fractions": 1, "whole": None}[kind]
+    reader = nn.Network.load(model).reader
+    white = {"bytes": 255, "fractions": 1, "whole": 1}[kind]
+    assert reader.pixel_range == white
+    if reader.scaling.kind == "pixel":
+        read = reader.engine_rows(pixels.astype(np.float32) + 0.25)
+        np.testing.assert_allclose(read, (pixels + 0.25) / white, rtol=1e-6)
     expected = None
     for path, rows in doors(pixels, tmp_path):
         cells = [row["score 1"] for row in predictions(model, path)]
@@ -860,3 +868,33 @@ def test_pictures_are_learned_from_end_to_end(gallery, tmp_path, kind):
     rows = predictions(model, data)
     expected = [row["predicted"] for row in rows]
     assert nn.Model.load(model).predict(str(data)).tolist() == expected
+
+
+@pytest.mark.parametrize("first", ["bytes", "words"])
+def test_bytes_beside_16_bits_are_the_same_part_of_white(first):
+    """In a training whichever comes first; for a model of bytes, of an earlier version
+    rounded."""
+    grey = np.arange(12, dtype=np.uint8).reshape(3, 4) * 23
+    fine = np.arange(12, dtype=np.uint16).reshape(3, 4) * 5957
+    pictures = [Picture(grey, 255), Picture(fine, 65535)]
+    expected = [grey / 255, fine / 65535]
+    if first == "words":
+        pictures.reverse()
+        expected.reverse()
+
+    def read(schema):
+        rows = _Rows(schema, 2)
+        for number, picture in enumerate(pictures):
+            rows.put(number, Path(f"{number}.png"), picture)
+        return rows.whole()[:, 0], rows.range
+
+    x, white = read(Schema())
+    assert white == 65535
+    np.testing.assert_allclose(x / white, expected, rtol=1e-6)
+    facts = {"range": 255, "shape": [1, 3, 4], "alpha": "white"}
+    model = Schema(inputs=(1, 3, 4), follows_model=True)
+    x, white = read(replace(model, pictures=facts))
+    np.testing.assert_allclose(x / white, expected, rtol=1e-6)
+    x, white = read(model)
+    assert x.dtype == np.uint8
+    assert (x == np.rint(np.array(expected) * 255)).all()

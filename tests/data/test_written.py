@@ -10,6 +10,7 @@ from support.tables import saved, trained_on
 import nn
 from nn.data import kinds, written
 from nn.data.written import WrittenNumbers, date_of, forms_of
+from nn.utils import DataError
 
 
 def counted(way_of):
@@ -146,6 +147,31 @@ def test_dates_in_words(words, way, numbers):
     moment = datetime.datetime(*numbers)
     duration = datetime.timedelta(seconds=seconds)
     assert datetime.datetime(1970, 1, 1) + duration == moment
+
+
+@pytest.mark.parametrize("form", ["day.month.year", "%d.%m.%Y %H:%M %z"])
+@pytest.mark.parametrize(
+    "zone", ["+02:00", "-03:30", "-0330", "+0545", "-00:15", "Z", "UTC", "GMT"]
+)
+def test_a_time_zone_is_taken_away_as_python_does(form, zone):
+    seconds = date_of(f"05.01.2024 10:30 {zone}", form)
+    iso = zone if zone[-1].isdigit() else "+0000"
+    moment = datetime.datetime.strptime(
+        f"2024-01-05T10:30{iso}", "%Y-%m-%dT%H:%M%z"
+    ).timestamp()
+    assert seconds == moment
+
+
+def test_dates_of_which_one_part_is_always_the_same_do_not_say_which_is_the_day():
+    """A day of 1 says so only while the month varies."""
+    same = [f"5/1/{year}" for year in (2019, 2020, 2021)]
+    for words in (same, [f"1/5/{year}" for year in (2019, 2020, 2021)]):
+        with pytest.raises(DataError, match="no date tells which is the day"):
+            way_of_dates(words)
+    varied = [f"{month}/1/2020" for month in (5, 7, 9)]
+    assert way_of_dates(varied) == "month/day/year"
+    varied = [f"1/{month}/2020" for month in (5, 7, 9)]
+    assert way_of_dates(varied) == "day/month/year"
 
 
 @pytest.mark.parametrize("form, _", written.DATE_FORMS.values())

@@ -174,6 +174,33 @@ def test_a_word_for_a_gap_is_no_code_of_a_category(flags, folder):
     check_both(folder, folder / "new.csv")
 
 
+def test_a_code_in_c_is_found_with_any_zeros_behind_it(folder):
+    rng = np.random.default_rng(3)
+    codes = rng.choice(["7", "70", "0.5", "-3", "-2.25", "0"], 300)
+    rows = [
+        f"{code},{x:.3f},{code == '7':d}" for code, x in zip(codes, rng.random(300))
+    ]
+    (folder / "old.csv").write_text("\n".join(["code,size,goal", *rows]))
+    trained(folder, folder / "old.csv", "--categories", "code")
+    library = Library.of(nn.Model.load(folder / "m.bin").network, folder)
+
+    def answer(word: str) -> float:
+        row = [[library.code(0, word), 0.5]]
+        return library.predict(np.array(row), double=True).item()
+
+    known = {*codes.tolist()}
+    assert len({*map(answer, [*known, "8"])}) == 7
+    for word in known:
+        point = "" if "." in word else "."
+        for zeros in (1, 2, 3, 9):
+            assert answer(f"{word}{point}{'0' * zeros}") == answer(word), word
+    new = folder / "new.csv"
+    for word in ("7.", "7.01", "700", "7.0x", "7.00.0", "x.00"):
+        new.write_text(f"code,size,goal\n{word},0.5,1\n")
+        score = np.ravel(nn.Model.load(folder / "m.bin").predict_proba(new))[-1]
+        assert answer(word) == pytest.approx(score, abs=1e-6), word
+
+
 @pytest.mark.parametrize("networks", [1, 2])
 def test_a_word_for_a_gap_is_no_rank_of_an_order(networks, folder):
     rng = np.random.default_rng(3)

@@ -209,9 +209,7 @@ def test_a_loss_has_the_constant_that_it_is_given(loss, outputs, processor):
     "loss",
     ["mse", "mae", "huber", "quantile=0.3", "quantiles", "poisson", "gamma"],
 )
-def test_a_prediction_that_is_right_has_no_loss_and_no_gradient(
-    loss, outputs, processor
-):
+def test_a_prediction_that_is_right_has_no_loss_and_no_gradient(loss, outputs, backend):
     """Also where the loss has a corner there."""
     if loss == "quantiles":
         shares = [(k + 1) / (outputs + 2) for k in range(outputs + 1)]
@@ -220,7 +218,7 @@ def test_a_prediction_that_is_right_has_no_loss_and_no_gradient(
     output = OUTPUT_ACTIVATIONS.get(loss, "linear")
     if "," in loss:
         output = "steps"
-    net = network(f"4,5:tanh,{outputs}:{output}", processor, "float32", loss=loss)
+    net = network(f"4,5:tanh,{outputs}:{output}", backend, "float32", loss=loss)
     x, _ = fill(net, 20)
     y = net.predict(x)
     value, gradients, _ = net.gradients(x, y)

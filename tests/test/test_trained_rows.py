@@ -19,6 +19,8 @@ from support.command_line import ONE, run, succeed
 import nn
 from nn.core import bootstrap
 from nn.data import row_hashes
+from nn.data.column import Column
+from nn.data.table_rows import TableRows
 from nn.files.model_file import MOST_ANCESTORS
 from nn.test.trained_rows import Trained, ancestors_with, trained_on
 from nn.utils import Stopped, StopRequest
@@ -622,3 +624,18 @@ def test_hashes_of_a_million_rows_take_little(folder):
     fact = row_hashes.fact_of(ds, rows, [])
     assert time.process_time() - began < 2
     assert len(row_hashes.kept_hashes(fact)) == row_hashes.KEPT
+
+
+@pytest.mark.parametrize("kind", ["number", "date"])
+def test_rows_that_differ_in_a_minute_or_a_digit_are_other_rows(kind):
+    """Dates and numbers that float32 would blur are hashed with all digits."""
+    values = 1.7e9 + 60.0 * np.arange(50)
+    y = np.arange(50) % 2
+    x = TableRows((Column(kind, values), Column("number", np.ones(50))))
+    ds = nn.Dataset(x, y, "binary", ["a", "b"])
+    fact = row_hashes.fact_of(ds, np.arange(25), ())
+    assert fact["rows"] == 25
+    hashes = row_hashes.hashes_of(x, (), fact)
+    assert len({*hashes.tolist()}) == 50
+    known = np.isin(hashes, row_hashes.kept_hashes(fact))
+    assert known.tolist() == [True] * 25 + [False] * 25

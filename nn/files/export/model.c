@@ -789,7 +789,7 @@ static size_t shortest(const char *word, size_t length)
     while (i < length && word[i] >= '0' && word[i] <= '9')
         i++;
     point = i;
-    if (point == first || (word[first] == '0' && point > first + 1) || point + 1 >= length ||
+    if (point == first || (word[first] == '0' && point > first + 1) || point >= length ||
         word[point] != '.')
         return length;
     for (i = point + 1; i < length; i++)
