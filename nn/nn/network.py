@@ -151,6 +151,7 @@ class Network:
         self._vector: np.ndarray | None = None  # the initial one, until it is asked for
         # rows of the training for explanations, which no file keeps
         self.background = None
+        self.next_seed: int | None = None  # of a training that goes on
 
     @classmethod
     def for_data(

@@ -51,7 +51,7 @@ def begun(network_settings: dict, given: Mapping) -> dict:
     net = _network(init, engine)
     _check_given(net, given)
     if "seed" in network_settings:
-        _set_seed(net, BY_NAME["seed"].check(network_settings["seed"]))
+        net.next_seed = BY_NAME["seed"].check(network_settings["seed"])
     return {**network_settings, "init": net}
 
 
@@ -74,11 +74,15 @@ def _no_model(name) -> UsageError:
     return UsageError(f"--init {name}: no such model, expected a model or {names}")
 
 
-def _set_seed(net: Network, seed: int) -> None:
-    """Let the networks of a model go on with the shuffles of seeds from this one on."""
-    net.seed = seed
+def take_next_seed(net: Network) -> None:
+    """Let the networks of a model go on with the shuffles of seeds from that on which
+    is asked for, once all is known that the model's own says: how its rows are divided,
+    the digest of its file."""
+    if net.next_seed is None:
+        return
+    net.seed = net.next_seed
     for number, member in enumerate(net.members):
-        member.seed = seed + number
+        member.seed = net.seed + number
 
 
 # ---- what the model decides

@@ -41,6 +41,7 @@ from ..utils import UsageError
 from .going_on import (
     config_going_on,
     options_going_on,
+    take_next_seed,
     thresholds_going_on,
 )
 from .options import Options, options_of
@@ -259,6 +260,7 @@ def plan_going_on(
     config = config_going_on(net)
     is_known = _knows_judging(net, ds, split)
     means_apart = is_training_data(net, ds)
+    take_next_seed(net)
     trials = []
     for member, weight, options_of_member in zip(
         net.members, net.member_weights, options_of_each, strict=True

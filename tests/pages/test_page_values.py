@@ -919,6 +919,18 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
     assert "█" in bars
 
 
+@pytest.mark.parametrize("targets", [2, 3, 4])
+def test_each_targets_figures_stand_beside_its_name_however_the_table_lies(targets):
+    headers = ["target", "RMSE", "MAE", "R2"]
+    lines = [[f"t{k}", f"r{k}", f"m{k}", f"d{k}"] for k in range(targets)]
+    table = model_page._by_target(headers, lines)
+    if targets < 3:
+        found = [list(line) for line in zip(table.headers, *table.lines, strict=True)]
+    else:
+        found = [table.headers, *table.lines]
+    assert found == [headers, *lines]
+
+
 def test_the_shares_of_a_drifted_column_are_drawn_in_their_colours():
     counts = np.array([[5, 0, 40, 40, 0, 15], [0, 0, 30, 10, 0, 10]])
     labels = ["missing", "below 1", "from 1 to 2", "from 2 to 4", "", "above 4"]

@@ -248,6 +248,15 @@ def test_an_index_is_the_share_of_a_clear_sky_by_day(caplog):
         solar.Series(times, values, ["a", "b"]).index()
 
 
+@pytest.mark.parametrize("bad", ["noon,3,30", ",3,30", "30,x,30", "30,3,", "noon,,"])
+def test_a_row_that_is_left_out_moves_no_other(bad, tmp_path):
+    lines = ["time,a,b", "10,1,10", "20,2,20", bad, "40,4,40"]
+    (tmp_path / "s.csv").write_text("\n".join(lines) + "\n")
+    series = solar.read_series(str(tmp_path / "s.csv"))
+    assert series.times.tolist() == [10.0, 20.0, 40.0]
+    assert series.values.tolist() == [[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]
+
+
 def test_a_day_begins_at_sixty_watts_of_a_clear_sky():
     clear = np.array([59.9, 60.0, 61.0, 0.0, 60.0])
     values = np.full((5, 1), 30.0, np.float32)

@@ -9,9 +9,9 @@ from sklearn import metrics
 
 import nn
 from nn.terminal import console, figures, network_facts, progress, tables
-from nn.terminal.figures import short_text
+from nn.terminal.figures import metric_lines, short_text
 from nn.test import binary_report, multiclass_report, regression_report
-from nn.test.reports import figures_by_target
+from nn.test.reports import figures_by_target, multilabel_report
 from nn.utils import axis_texts, target_text
 
 
@@ -888,6 +888,17 @@ def test_numbers_of_an_axis_are_written_within_a_hundredth_of_their_spread(
     written = [float(text.replace(",", "")) for text in axis_texts(values)]
     shown = max(values) - min(values)  # where float64 has as many digits
     assert np.abs(np.subtract(written, values)).max() <= 0.01 * shown
+
+
+def test_figures_of_several_targets_say_that_they_are_means():
+    truth = np.array([[0, 1], [1, 0], [1, 1], [0, 0]], float)
+    scores = np.array([[0.1, 0.9], [0.7, 0.6], [0.4, 0.8], [0.2, 0.3]])
+    lines = metric_lines(multilabel_report(truth, scores, ["u", "v"], 0.5))
+    told = {label: value for label, value, _ in lines}
+    assert told["rows wholly right"] == "0.5000"
+    assert told["mean ROC-AUC"] == "1.0000"
+    f1 = [metrics.f1_score(truth[:, k], scores[:, k] >= 0.5) for k in range(2)]
+    assert told["mean F1"] == f"{np.mean(f1):.4f}"
 
 
 def test_the_first_lines_count_rows_of_each_class_and_threads(capsys):

@@ -326,6 +326,27 @@ def test_rare_words_are_no_reason_where_they_are_many():
     ]
 
 
+def test_the_column_with_the_largest_difference_is_told_first():
+    """Of equal ones the surest; columns that are no drift come last."""
+    counts = np.array([[0, 0, 100, 0], [0, 0, 0, 100]])
+    labels = ["missing", "below 1", "from 1 to 2", "above 2"]
+    columns = []
+    for name, difference, p, is_apart in (
+        ("a", 0.9, 1e-9, True),
+        ("b", 0.3, 1e-30, False),
+        ("c", 0.5, 1e-8, False),
+        ("d", 0.5, 1e-9, False),
+        ("e", 0.05, 0.0, False),
+    ):
+        column = ColumnDrift(name, labels, counts, slice(2, 3), "1 to 2", is_apart)
+        column.difference = difference
+        column.p = p
+        columns.append(column)
+    drift = Drift(100, columns, [])
+    assert [column.name for column in drift.differing] == ["d", "c", "b", "a"]
+    assert [column.name for column in drift.drifted] == ["d", "c", "b"]
+
+
 def test_a_gap_is_a_reason_where_training_had_none():
     columns = {"a": [1.0, 2.0] * 20, "b": [1.0, "", 3.0, 4.0] * 10, "y": [0, 1] * 20}
     net = nn.fit(columns, "y", layers="auto,1", epochs=1).network

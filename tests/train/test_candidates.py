@@ -67,6 +67,15 @@ def test_rows_that_judge_are_drawn_by_the_seed_of_the_trainings(
     assert plan.rows.tolist() == split_rows(ds, 0.25, 0.0, seed).training.tolist()
 
 
+def test_the_figures_of_validation_rows_are_of_calibrated_scores(monkeypatch):
+    monkeypatch.setattr(candidates, "MOST_EPOCHS", 4)
+    _, figures = chosen(bars(200), calibrate="temperature")
+    for name in ("log_loss", "brier"):
+        before, after = figures["calibration"][name]
+        assert before != pytest.approx(after, rel=1e-3)
+        assert figures["validated"][name] == pytest.approx(after)
+
+
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(candidates, "MOST_EPOCHS", 40)

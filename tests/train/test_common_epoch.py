@@ -161,6 +161,17 @@ def test_folds_choose_by_the_weights_of_their_rows(monitor):
         assert np.array_equal(judged, judge.predict(ds.x[fold.tested]))
 
 
+def test_scores_of_folds_are_in_the_units_of_the_targets():
+    ds = data("regression", 122, 5)
+    net = network("regression")
+    nn.train(net, ds, folds=FOLDS, validation="fold", **FLAGS)
+    rows, _, scores = out_of_fold(net, ds)
+    errors = ds.y[rows] - scores
+    assert (np.abs(scores.mean(axis=0) - ds.y.mean(axis=0)) < ds.y.std(axis=0)).all()
+    assert (errors.std(axis=0) < 1.2 * ds.y.std(axis=0)).all()
+    assert net.crossed.scores[:, 0].mean() == pytest.approx(50, abs=5)
+
+
 def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
     ds = data("binary", 202)
     net = network("binary")

@@ -5,6 +5,7 @@ import csv
 import json
 import signal
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -41,6 +42,7 @@ from nn.train.candidates import (
 from nn.train.effort import Effort
 from nn.train.effort_plan import EffortPlan, Planned
 from nn.utils import UsageError, figure_text
+from nn.watch.callbacks import Callback
 
 
 @pytest.fixture(scope="module")
@@ -485,6 +487,43 @@ def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
     told = succeed("--test", "--model", "m.bin", "--json")
     expected = figures["out_of_fold"]["log_loss"]
     assert told.json["log_loss"] == pytest.approx(expected, rel=1e-6)
+
+
+class Candidates(Callback):
+    """What a choice tells of its candidates."""
+
+    def __init__(self):
+        self.shares = []
+        self.ended_ones = 0
+
+    def begin(self, shares):
+        self.shares = shares
+
+    def ended(self, layers, loss):
+        self.ended_ones += 1
+
+
+def test_shares_are_of_operations_and_all_candidates_that_were_tried_are_told():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(150, 3))
+    y = x[:, 0] + np.sin(3 * x[:, 1]) + rng.normal(size=150) / 3
+    ds = nn.Dataset(x, y, "regression")
+    told = Candidates()
+    model = nn.fit(ds, effort="standard", epochs=3, callback=told)
+    planned = EffortPlan(ds, "standard", {"epochs": 3}, {}).candidates()
+    costs = np.array([entry.operations for entry in planned])
+    assert told.shares == pytest.approx((costs / costs.sum()).tolist())
+    assert len({*told.shares}) > 1
+    assert model.metrics["tried"] == told.ended_ones == 3
+    assert len(model.metrics["chosen"]) < 3, "the data should be such that some are not"
+
+
+@pytest.mark.parametrize("folds, passes", [(5, 4), (None, 2 * 0.8)])
+def test_operations_are_of_the_rows_that_each_network_trains_on(folds, passes):
+    candidate = replace(WIDE, folds=folds, epochs=10)
+    net = SimpleNamespace(parameter_count=300)
+    operations = candidate.operations(net, 50)
+    assert operations == pytest.approx(300 * 50 * passes * 10)
 
 
 def test_the_flags_of_a_candidate_have_what_is_given_of_its_network(folder):

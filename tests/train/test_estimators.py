@@ -243,6 +243,19 @@ def test_intervals_of_a_sparse_matrix_are_those_of_its_rows(targets, monkeypatch
     np.testing.assert_array_equal(model.predict(csr_matrix(x)), model.predict(x))
 
 
+@pytest.mark.parametrize("given, schedule", [(None, "constant"), ("linear", "linear")])
+def test_parts_have_one_epoch_each_at_a_constant_rate_unless_another_is_given(
+    given, schedule
+):
+    x = np.random.default_rng(1).normal(size=(64, 2))
+    model = nn.NetworkRegressor(layers="2,1", schedule=given)
+    for part in range(2):
+        model.partial_fit(x, x[:, 0])
+        assert len(model.loss_curve_) == part + 1
+        config = model.network_.config
+        assert [config["epochs"], config["schedule"]] == [1, schedule]
+
+
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):
     features = frame[["size", "price"]].fillna(0.0)
     weights = np.repeat([1.0, 0.0, 2.0], 100)

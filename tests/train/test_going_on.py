@@ -15,7 +15,10 @@ from support.command_line import run, succeed
 from support.people import as_csv, people
 
 import nn
+from nn.data.splits import split_rows
 from nn.files import model_file
+from nn.nn.model import packed
+from nn.test.trained_rows import trained_on
 from nn.train.going_on import settings_going_on
 from nn.utils import DataError, UsageError
 
@@ -332,6 +335,25 @@ def test_frozen_layers_learn_again_and_the_longest_training_is_told():
     assert [member.config["epochs"] for member in net.members] == epochs
     for member, before in zip(net.members, first, strict=True):
         assert not np.array_equal(member.parameters()["layer0.weight"], before)
+
+
+@pytest.mark.parametrize("split_seed, drawn_by", [(9, 9), (None, 3)])
+def test_the_rows_that_were_held_out_are_held_out_again(split_seed, drawn_by, caplog):
+    """Whatever the seed of the further training."""
+    x = np.random.default_rng(2).normal(size=(200, 2))
+    ds = nn.Dataset(x, x[:, 0], "regression")
+    net = nn.Network("2,1", "regression", seed=3)
+    nn.train(net, ds, epochs=2, holdout=0.25, split_seed=split_seed)
+    digest = hashlib.sha256(packed(net)).hexdigest()
+    caplog.clear()
+    model = nn.fit(ds, init=net, seed=8)
+    assert model.metrics["holdout"] == 50
+    assert model.network.config["init"] == f"sha256:{digest}"
+    assert model.network.seed == 8
+    assert "was trained on" not in caplog.text
+    rows = split_rows(ds, 0.25, 0.0, drawn_by)
+    for part, count in ((rows.holdout, 0), (rows.training, 150)):
+        assert trained_on(model.network, ds.of_rows(part)).count == count
 
 
 def test_images_go_on_too(folder):

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from sklearn.metrics import f1_score
 from support.command_line import ONE, run, succeed
 from support.networks import flattened
@@ -556,6 +557,35 @@ def test_the_monitored_metric_is_of_decisions_at_the_threshold_and_of_rows_that_
     usual = f1_score(y[200:], net.predict(x[200:])[:, 0] >= 0.5, sample_weight=weights)
     assert usual != pytest.approx(expected), "the threshold matters here"
     assert figures["validation"] == np.count_nonzero(weights)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_the_temperature_has_the_least_loss_by_the_weights_of_the_validation_rows(task):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(400, 2))
+    y = np.digitize(
+        x[:, 0] + rng.normal(size=400), [0.0, 1.0][: 2 - (task == "binary")]
+    )
+    weights = np.where(x[:, 1] > 0, 5.0, 0.2)
+    ds = nn.Dataset(x, y, task, weights=weights)
+    net = nn.Network(f"2,{1 if task == 'binary' else 3}", task)
+    how = {"validation": 0.5, "holdout": 0.0, "split_seed": 1, "learning_rate": 0.05}
+    plain = nn.Network(net.written_layers, task)
+    nn.train(plain, ds, epochs=20, **how)
+    nn.train(net, ds, epochs=20, calibrate="temperature", **how)
+    rows = split_rows(ds, 0.0, 0.5, 1).validation
+    scores = plain.predict(x[rows]).astype(np.float64)
+    if task == "binary":
+        scores = np.hstack([1 - scores, scores])
+
+    def loss(logarithm):
+        powers = scores ** np.exp(-logarithm)
+        shares = powers / powers.sum(axis=1, keepdims=True)
+        losses = -np.log(shares[np.arange(len(rows)), y[rows]])
+        return np.average(losses, weights=weights[rows])
+
+    best = np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x)
+    assert net.temperature == pytest.approx(best, rel=1e-3)
 
 
 def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):

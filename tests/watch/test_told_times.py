@@ -2,7 +2,9 @@
 known lengths."""
 
 import csv
+import itertools
 import json
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -268,6 +270,39 @@ def test_the_loss_on_the_way_is_by_weights_as_that_of_the_epoch():
     }
     Run._show(run, asks)
     assert told == [(3, 5, 8, pytest.approx((4 * 0.5 + 6 * 1.5) / 10))]
+
+
+@pytest.mark.parametrize("networks", [1, 2])
+def test_each_epoch_has_its_own_seconds(networks, monkeypatch):
+    """A second between two looks at the clock."""
+    clock = SimpleNamespace(perf_counter=itertools.count().__next__)
+    monkeypatch.setattr(sys.modules["nn.train.member"], "time", clock)
+    seconds = []
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    ds = nn.Dataset(x, x[:, 0], "regression")
+    net = nn.Network("2,1", "regression")
+    how = {"epochs": 4, "networks": networks, "callback": Seconds(seconds)}
+    result = nn.train(net, ds, **how)
+    # two networks look by turns
+    assert seconds == [seconds[0]] * 4
+    assert seconds[0] <= 2
+    assert result["seconds"] == 4 * seconds[0]
+
+
+def test_a_training_tells_how_many_rows_train_judge_and_are_held_out():
+    told = []
+
+    class Told(Callback):
+        def start(self, info):
+            told.append([info[n] for n in ("rows", "validation", "holdout", "batches")])
+
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    ds = nn.Dataset(x, x[:, 0], "regression")
+    how = {"epochs": 1, "batch_number": 50, "callback": Told()}
+    for given in ({}, {"validation": 0.25}, {"folds": 4}):
+        nn.train(nn.Network("2,1", "regression"), ds, holdout=0.2, **given, **how)
+    # of folds the rows of the first network, which its fold judges
+    assert told == [[160, 0, 40, 4], [120, 40, 40, 3], [120, 0, 40, 3]]
 
 
 def test_a_resumed_training_tells_the_seconds_of_before(tmp_path):
