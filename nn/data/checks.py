@@ -1,4 +1,4 @@
-"""What a training asks of its data: that a network can learn from them, or be judged by
+"""Checks of the data of a training: that a network can learn from them, or be judged by
 them; what is remarked on before it begins."""
 
 from __future__ import annotations
