@@ -14,6 +14,7 @@ from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.train import candidates
+from nn.train.chosen import loss_of
 from nn.train.effort import Effort
 from nn.train.effort_plan import EffortPlan
 
@@ -262,3 +263,11 @@ def test_images_are_recognised_without_a_flag(train, test, least, least_of_all, 
     accuracy = [model.test(shared / "data" / test)["accuracy"] for model in models]
     assert statistics.mean(accuracy) >= least
     assert min(accuracy) >= least_of_all
+
+
+def test_the_loss_of_validation_rows_is_the_least_of_the_epochs_that_have_one():
+    assert loss_of({"val_metric": [0.5, None, 0.25, 0.375]}) == (
+        "validation loss",
+        0.25,
+    )
+    assert loss_of({"val_metric": [None]}) == ("validation loss", None)
