@@ -355,17 +355,6 @@ def test_rows_of_a_rare_class_lie_in_as_many_folds_where_rare_classes_are_allowe
         fold_rows(ds, np.arange(400), 8, 0)
 
 
-def test_a_group_is_in_one_fold():
-    groups = np.random.default_rng(0).integers(0, 40, 400)
-    ds = data("binary", groups=groups)
-    folds = fold_rows(ds, np.arange(400), 4, 0)
-    check_parts(ds, np.arange(400), folds)
-    for fold in folds:
-        assert not set(ds.groups[fold.training]) & set(ds.groups[fold.tested])
-    # a group has about 10 rows
-    assert np.ptp([len(fold.tested) for fold in folds]) < 20
-
-
 @pytest.mark.parametrize("grouped", [False, True])
 def test_folds_go_forward_in_time(grouped):
     draws = np.random.default_rng(0).integers(0, 60, 400)
@@ -548,21 +537,3 @@ def test_the_rows_of_a_fold_have_the_members_that_predicted_them(networks):
         for member, _ in members:
             predictions = member.predict(ds.x[rows])
             assert np.allclose(predictions, net.crossed.scores[rows], rtol=1e-5)
-
-
-def test_large_groups_are_dealt_before_small_ones():
-    groups = np.repeat(np.arange(7), [1, 1, 1, 6, 1, 1, 1])
-    ds = nn.Dataset(np.zeros((12, 1)), np.arange(12.0), "regression", groups=groups)
-    for seed in range(5):
-        assert [len(fold.tested) for fold in fold_rows(ds, np.arange(12), 2, seed)] == [
-            6,
-            6,
-        ]
-
-
-def test_of_groups_as_near_the_share_the_fewer_are_taken():
-    groups = np.repeat([0, 1], 4)
-    ds = nn.Dataset(np.zeros((8, 1)), np.arange(8.0), "regression", groups=groups)
-    assert [
-        len(nn.ds.split_rows(ds, share, 0.0, 0).holdout) for share in (0.24, 0.25, 0.26)
-    ] == [0, 0, 4]
