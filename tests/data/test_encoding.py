@@ -171,14 +171,6 @@ def sums(others=2000, different=80, every=1.1) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("zeros, is_usual", [(1000, False), (1001, True)])
-def test_a_usual_value_is_that_of_more_than_half_of_the_rows(zeros, is_usual):
-    others = np.arange(1000) % 70 + 1.5
-    (encoder,) = embedded(None, a=np.concatenate([np.zeros(zeros), others])).values()
-    assert bool(encoder.edges) is is_usual
-    assert bool(encoder.frequent) is is_usual
-
-
 def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_own():
     values = np.concatenate([sums(), [7.77] * 9]).astype(np.float32)  # too rare
     encoder = embedded(None, a=values)["a"]
@@ -557,13 +549,6 @@ def test_gaps_are_told_where_they_are_twice_as_many_and_a_twentieth_more(
 def test_dates_over_a_quarter_of_a_year_have_its_cycle(days, has_year):
     statistics = NumberStatistics(86_400.0 * np.arange(days), are_dates=True)
     assert ("year" in statistics.cycles) is has_year
-
-
-@pytest.mark.parametrize("rows, are_frequent", [(9, False), (10, True)])
-def test_a_value_of_ten_rows_is_repeated_often(rows, are_frequent):
-    values = np.concatenate([np.zeros(2000), np.repeat(np.arange(1.0, 121), rows)])
-    (encoder,) = embedded(None, a=values).values()
-    assert encoder.frequent == ([*range(1, 121)] if are_frequent else [])
 
 
 def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
