@@ -419,6 +419,13 @@ def test_the_processor_wins_equal_times_and_of_several_settings_the_fastest_coun
         f"{start}Large GPU is faster than Some Processor from 2,601 parameters on, the smallest measured, "
         "except 1 of 3 networks."
     ]
+    # the order of the plan, and of the names of networks, is another
+    rows = [result(*size, ms=ms) for size, ms in zip(SIZES, (1.0, 5.0, 9.0))]
+    rows += [result(*size, "cuda", ms=2.0) for size in SIZES[:3]]
+    assert sweep_page.verdicts([rows[k] for k in (1, 5, 0, 4, 3, 2)]) == [
+        f"{start}Some Processor is faster up to {SIZES[0][1]:,} parameters, Large GPU from {SIZES[1][1]:,} "
+        "parameters on."
+    ]
 
 
 @pytest.mark.parametrize(

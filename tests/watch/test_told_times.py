@@ -12,6 +12,7 @@ import pytest
 
 import nn
 from nn.backends.engine import PackJob, TimedStep
+from nn.files.checkpoint import Checkpoint
 from nn.study import sweep
 from nn.test.out_of_fold import summary
 from nn.train.engines import Ask
@@ -334,6 +335,54 @@ def test_a_resumed_training_tells_the_seconds_of_before(tmp_path):
     assert [(*pair[:2],) for pair in resumed] == [(*pair[:2],) for pair in before]
     seconds = [pair[2] for pair in before]
     assert [pair[2] for pair in resumed] == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_a_resumed_training_goes_on_where_all_of_its_networks_are(
+    tmp_path, monkeypatch, ahead
+):
+    """One of them may have ended an epoch more than the others when a signal came."""
+    resumed = []
+    epochs = []
+
+    class Told(Callback):
+        def start(self, info):
+            resumed.append(info["resumed"])
+
+        def epoch(self, epoch, epochs_of_run, *figures):
+            epochs.append(epoch)
+            if epoch == last:
+                stop.request(15)
+
+    def train(name):
+        how = {"epochs": 5, "networks": 3, "callback": Told(), "resume": "auto"}
+        net = nn.Network("2,4,1", "regression")
+        nn.train(net, ds, stop=stop, checkpoint=str(tmp_path / name), **how)
+        return net
+
+    x = np.random.default_rng(0).normal(size=(100, 2))
+    ds = nn.Dataset(x, x[:, 0], "regression")
+    for last in (2, 3):
+        stop = StopRequest()
+        with pytest.raises(Stopped):
+            train(f"{last}.ck")
+    usual = Checkpoint.begin
+
+    def begin(self, run, count):
+        states = usual(Checkpoint(str(tmp_path / "2.ck"), resume="auto"), run, count)
+        states[ahead] = usual(self, run, count)[ahead]
+        return states
+
+    last = 0
+    stop = StopRequest()
+    whole = train("none.ck")
+    monkeypatch.setattr(Checkpoint, "begin", begin)
+    epochs.clear()
+    net = train("3.ck")
+    assert resumed[-1]["epoch"] == len(resumed[-1]["done"]) == 2
+    assert epochs == [3, 4, 5]
+    for mixed, at_once in zip(net.members, whole.members, strict=True):
+        assert np.array_equal(mixed.vector, at_once.vector)
 
 
 def test_a_training_logs_microseconds_a_batch_of_each_epoch_and_of_the_median_one():
