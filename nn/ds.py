@@ -30,6 +30,9 @@ from .settings.values import joined_names
 from .settings.values import plain as plain_value
 from .utils import LayersMismatch, UsageError
 
+# settings that may be values of each row, beside the data
+BESIDE = ("weight", "exposure")
+
 __all__ = [
     "Choices",
     "Dataset",
@@ -80,8 +83,9 @@ def load(  # noqa: PLR0913 - settings by keyword
     Rows
     that have no room there are in mapped files, and give the same numbers.
     choices: categories, numbers, dates, ordered, drop, id, missing, strict, separator,
-    header, weight, group, time, positive: what a person says of a table's columns and
-    layout, see Choices. Other columns are taken for what their fields are, and
+    header, weight, exposure, group, time, positive: what a person says of a table's
+    columns and layout, see Choices; weight and exposure may be values of each row of
+    a frame or an array, beside it. Other columns are taken for what their fields are, and
     Dataset.left_out names those that tell nothing.
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or
@@ -90,6 +94,7 @@ def load(  # noqa: PLR0913 - settings by keyword
     if dtype not in DTYPES:  # the core has functions for no other
         BY_NAME["dtype"].check(dtype)
     dtype = DTYPES[dtype]
+    beside = taken_beside(path, choices)
     given = checked_settings("load", choices, "load")
     said = Choices(
         **{name: BY_NAME[name].check(value) for name, value in given.items()}
@@ -106,7 +111,10 @@ def load(  # noqa: PLR0913 - settings by keyword
         said,
         plain,
     )
-    return loading.load(path, schema, labelled=labelled, memory=memory, y=y)
+    beside = {f"{name}s": values for name, values in beside.items()}
+    return loading.load(
+        path, schema, labelled=labelled, memory=memory, y=y, beside=beside
+    )
 
 
 def _target_of(target) -> str | int | None:
@@ -189,6 +197,16 @@ def target_text(target: str | int | Sequence) -> str:
     if isinstance(target, (list, tuple)):
         return joined_names(target)
     return str(target)
+
+
+def taken_beside(data, settings: dict) -> dict:
+    """Return weight and exposure where they are values of each row, not a column, which
+    then are no longer among the settings."""
+    return {
+        name: settings.pop(name)
+        for name in BESIDE
+        if settings.get(name) is not None and not are_columns(data, settings[name])
+    }
 
 
 def are_columns(data, target) -> bool:

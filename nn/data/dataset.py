@@ -189,27 +189,14 @@ class Dataset:
         """Check weights, exposures, groups and times, which may have been set since.
         Raises DataError."""
         if self.groups is not None:
-            self.groups = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
-        self._check_role("groups", np.int64, 0, "")
-        self._check_role("weights", np.float64, 0, ", 0 or above")
-        self._check_role("exposures", np.float64, LEAST_EXPOSURE, " above 0")
-        self._check_role("times", np.float64, -np.inf, "; remove the row")
-
-    def _check_role(self, name: str, dtype, least: float, expected: str) -> None:
-        if getattr(self, name) is None:
-            return
-        values = np.asarray(getattr(self, name), dtype)
-        setattr(self, name, values)
-        if values.shape != (self.rows,):
-            raise DataError(
-                f"{name_of(self)}: {values.size} {name} for {self.rows} rows, expected one for each"
-            )
-        bad = np.flatnonzero(~np.isfinite(values) | (values < least))
-        if bad.size:
-            raise DataError(
-                f"{name_of(self)}: --{name.removesuffix('s')}: row {bad[0]}: "
-                f"found {values[bad[0]]:g}, expected a finite number{expected}"
-            )
+            codes = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
+            self.groups = of_each_row("groups", codes, self.rows, name_of(self))
+            self.groups = self.groups.astype(np.int64)
+        for name in ("weights", "exposures", "times"):
+            values = getattr(self, name)
+            if values is not None:
+                values = of_each_row(name, values, self.rows, name_of(self))
+                setattr(self, name, values)
 
     @property
     def sha256(self) -> str | None:
@@ -323,9 +310,11 @@ class Dataset:
         if self.weights is not None:
             weights *= self.weights
         rates = self.y / self.exposures[:, None]
+        if self.y.dtype.kind == "f":  # counts may be whole numbers
+            rates = rates.astype(self.y.dtype)
         return replace(
             self,
-            y=rates.astype(self.y.dtype),
+            y=rates,
             weights=weights,
             told_targets=self.targets,
             loss=loss,
@@ -539,6 +528,41 @@ def _moved(now: list[int], order: list[int]) -> list[int] | None:
     if not {*now} <= {*order, CHANGE}:
         return None
     return [place if place == CHANGE else order.index(place) for place in now]
+
+
+# what each row may have -> (the least of it, how a message ends)
+_OF_EACH_ROW = {
+    "groups": (0, ""),
+    "weights": (0, ", 0 or above"),
+    "exposures": (LEAST_EXPOSURE, " above 0"),
+    "times": (-np.inf, "; remove the row"),
+}
+
+
+def of_each_row(name: str, values, rows: int, where: str) -> np.ndarray:
+    """Return what each row has, float64 (rows,): weights, exposures, times, or the
+    numbers of groups. where: what the message names. Raises DataError for values that
+    are no numbers, another number of them, and the first row of one that cannot be."""
+    least, expected = _OF_EACH_ROW[name]
+    flag = f"--{name.removesuffix('s')}"
+    try:
+        numbers = np.asarray(with_gaps(values), np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{where}: {flag}: found values that are no numbers, expected one number for each row"
+        ) from None
+    if numbers.shape != (rows,):
+        found = f"{numbers.size} {name}"
+        if numbers.ndim != 1:
+            found = f"{name} of shape {numbers.shape}"
+        raise DataError(f"{where}: {found} for {rows} rows, expected one for each")
+    bad = np.flatnonzero(~np.isfinite(numbers) | (numbers < least))
+    if bad.size:
+        raise DataError(
+            f"{where}: {flag}: row {bad[0]}: "
+            f"found {numbers[bad[0]]:g}, expected a finite number{expected}"
+        )
+    return numbers
 
 
 def name_of(ds) -> str:

@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..utils import DataError
+from .dataset import of_each_row
 from .encoding import CALL_ROWS
+from .schema import check_has_exposure
 from .table_rows import TableRows, with_gaps
 
 
@@ -20,10 +22,14 @@ def rows_of(net, x) -> np.ndarray | TableRows:
     return rows_and_exposures(net, x)[0]
 
 
-def rows_and_exposures(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
+def rows_and_exposures(
+    net, x, exposure=None
+) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
     """Return what rows_of does, and the exposures of the rows (rows,) where they have
-    any: rows that are the network's inputs already have none."""
-    rows, exposures = _read(net, x)
+    any: rows that are the network's inputs already have none. exposure: of each row
+    beside them, in place of a column. Raises UsageError where the network knows no
+    exposures."""
+    rows, exposures = _read(net, x, exposure)
     return net.reader.filled(rows, "the rows"), exposures
 
 
@@ -40,14 +46,18 @@ def read_rows(net, x) -> np.ndarray | TableRows:
     return _read(net, x)[0]
 
 
-def _read(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
+def _read(
+    net, x, exposure=None
+) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
     """Return the rows that read_rows returns, and their exposures or None."""
     if isinstance(x, (str, os.PathLike)):
         from .loading import load_for
 
-        ds = load_for(net, x, labelled=False)
+        ds = load_for(net, x, labelled=False, exposure=exposure)
         return ds.x, ds.exposures
     x = with_gaps(_numbers_of(x))
+    if exposure is not None:
+        return _rows_beside(net, x, exposure)
     fields = net.row_memory.fields_of(x)
     if fields is None:
         return _rows_of_any(net, x)
@@ -58,8 +68,19 @@ def _read(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
     return rows, None
 
 
-def _rows_of_any(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
-    """Return the rows of a table or an array, read as files are, and exposures."""
+def _rows_beside(net, x, exposure) -> tuple[np.ndarray | TableRows, np.ndarray]:
+    """Return the rows of a table or an array, and their exposures, which are beside
+    them."""
+    check_has_exposure(net.schema.choices)
+    rows, _ = _rows_of_any(net, x, has_column=False)
+    return rows, of_each_row("exposures", exposure, len(rows), "the rows")
+
+
+def _rows_of_any(
+    net, x, has_column: bool = True
+) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
+    """Return the rows of a table or an array, read as files are, and exposures.
+    has_column: of exposures, where the network knows any."""
     if not _is_table(net, x):
         return _channels_first(net, x), None
     from .frames import open_frame  # the readers of files load the C core
@@ -67,8 +88,10 @@ def _rows_of_any(net, x) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
 
     source = open_frame(x)
     if source is None:
-        return _read(net, _array_of(x))
+        return _rows_of_any(net, _array_of(x), has_column)
     schema = net.schema
+    if not has_column:
+        schema = replace(schema, choices=replace(schema.choices, exposure=None))
     # a feature of the target's name is found with the target only
     is_named = source.names is not None and net.columns is not None
     if is_named and {*(net.targets or ())}.isdisjoint(net.columns):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ from .column import (
     odd_words,
     settled,
 )
-from .dataset import PICTURE_NAMES, Dataset, columns_digest, name_of
+from .dataset import PICTURE_NAMES, Dataset, columns_digest, name_of, of_each_row
 from .encoders import ColumnEncoder
 from .fields import odd_remarks
 from .formats import TABLE_FORMATS, recognise
@@ -56,7 +56,7 @@ from .roles import (
     without_unlabelled,
     without_weightless,
 )
-from .schema import Places, Schema
+from .schema import EXPOSURE, Places, Schema, check_has_exposure
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
 from .splits import Split, split_rows
 from .table_rows import TableRows
@@ -72,19 +72,15 @@ def load(
     labelled: bool = True,
     memory: int | str | None = None,
     y=None,
-    weights: np.ndarray | None = None,
+    beside: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a
-    data frame too. weights: of the rows of such data, checked; those of weight 0 leave
-    before anything is decided by the rows."""
+    data frame too. beside: weights and exposures of the rows of such data, as a Dataset
+    names them; rows of weight 0 leave before anything is decided by the rows."""
     if memory is not None:
         memory = BYTES("--memory", memory)
     with records.within(records.share_of(memory)):
-        ds = _loaded(path, schema, labelled, y, weights)
-    if weights is not None:
-        if not schema.keeps_weightless:
-            weights = weights[weights != 0]
-        ds.weights = weights
+        ds = _loaded(path, schema, labelled, y, beside or {})
     ds.memory = memory
     if schema.choices.drop_duplicates and ds.y is not None:
         if ds.are_images:
@@ -96,7 +92,7 @@ def load(
 
 
 def _loaded(
-    path, schema: Schema, labelled: bool, y, weights: np.ndarray | None
+    path, schema: Schema, labelled: bool, y, beside: Mapping[str, Any]
 ) -> Dataset:
     """Read data of any form: a data frame, an array, a file or a folder."""
     source = None
@@ -105,7 +101,12 @@ def _loaded(
     if source is not None:
         if y is not None:
             schema = _with_targets_behind(source, schema)
-        return _of_table(source, source.path, schema, labelled, weights)
+        return _of_table(source, source.path, schema, labelled, beside)
+    for name in beside:
+        raise UsageError(
+            f"--{name.removesuffix('s')}: values of rows go with a data frame or an array of features; name a column "
+            "of the data"
+        )
     if y is not None or not isinstance(path, (str, os.PathLike)):
         return _of_image_array(path, y, schema, labelled)
     path = os.fspath(path)
@@ -116,7 +117,7 @@ def _loaded(
     if file_format.pictures:
         return _of_arrays(file_format.pictures(files, schema, labelled), path, schema)
     source = file_format.table(files, path, schema)
-    return _of_table(source, absolute(path), schema, labelled, weights)
+    return _of_table(source, absolute(path), schema, labelled, beside)
 
 
 def _with_targets_behind(source: TableSource, schema: Schema) -> Schema:
@@ -156,7 +157,7 @@ def _of_table(
     recorded: str,
     schema: Schema,
     labelled: bool,
-    weights: np.ndarray | None,
+    beside: Mapping[str, Any],
 ) -> Dataset:
     """Return the data set of a table. recorded: its path, as a model keeps it.
 
@@ -165,7 +166,12 @@ def _of_table(
     """
     places = find_places(source, schema, labelled)
     table = source.read(_selection_of(places, schema))
-    facts = {"path": recorded}
+    beside = {
+        name: of_each_row(name, values, len(table), source.path)
+        for name, values in beside.items()
+    }
+    weights = beside.get("weights")
+    facts: dict[str, Any] = {"path": recorded}
     if "group" in places.roles:
         place = places.roles["group"]
         groups = table.columns[place]
@@ -188,7 +194,9 @@ def _of_table(
     targets = [table.columns[place] for place in places.targets]
     is_whole = labelled or not any(column.is_gap.any() for column in targets)
     has_targets = bool(targets) and is_whole
-    return _dataset(source, table, places, schema, has_targets, **facts)
+    if table.kept is not None:
+        beside = {name: values[table.kept] for name, values in beside.items()}
+    return _dataset(source, table, places, schema, has_targets, beside, **facts)
 
 
 def _selection_of(places: Places, schema: Schema) -> Selection:
@@ -284,10 +292,12 @@ def _dataset(
     places: Places,
     schema: Schema,
     has_targets: bool,
+    beside: Mapping[str, np.ndarray],
     **facts,
 ) -> Dataset:
     """Return the data set of a table's rows: what its columns are, words that are none
-    of their values, the number of columns, the rows, the facts of them."""
+    of their values, the number of columns, the rows, the facts of them. beside: what
+    they have that is no column of the table."""
     inputs = _inputs_of(source, table, places, schema)
     columns = inputs.columns
     remarks = []
@@ -299,9 +309,11 @@ def _dataset(
     targets = None
     if has_targets:
         targets = targets_of(source, table, places.targets, schema)
-    facts |= _facts_of(source, table, places, schema, inputs)
+    facts |= _facts_of(source, table, places, schema, inputs) | beside
+    if "exposures" in beside and not schema.follows_model:
+        facts["kept_choices"] |= _exposure_beside(facts["columns"])
     if table.sha256 is None or not isinstance(x, np.ndarray):
-        facts["digest"] = _digest_of(table, places, schema, columns)
+        facts["digest"] = _digest_of(table, places, schema, columns, beside)
     if not inputs.are_decided:
         kinds = ()
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds), **facts)
@@ -401,8 +413,24 @@ def _facts_of(
     return facts
 
 
+def _exposure_beside(columns: list[str] | None) -> dict[str, str]:
+    """Return the choice that a model keeps whose exposures are no column of its rows:
+    the name that the column of other rows has. Raises UsageError where an input has
+    it."""
+    if EXPOSURE in (columns or ()):
+        raise UsageError(
+            f"--exposure: values of each row, and a column called {EXPOSURE} is an input; leave that one out, "
+            f"or give its name, --exposure {EXPOSURE}"
+        )
+    return {"exposure": EXPOSURE}
+
+
 def _digest_of(
-    table: Table, places: Places, schema: Schema, columns: dict[int, Column]
+    table: Table,
+    places: Places,
+    schema: Schema,
+    columns: dict[int, Column],
+    beside: Mapping[str, np.ndarray],
 ) -> str:
     """Return the digest of all columns that are read, of a table that has none as a
     file."""
@@ -410,6 +438,7 @@ def _digest_of(
         _as_in_training(table.columns[place], schema) for place in places.targets
     ]
     roles = [table.columns[place] for place in places.roles.values()]
+    roles += [Column("number", values) for values in beside.values()]
     ids = [table.columns[place] for place in places.ids]
     return columns_digest(list(columns.values()), targets, roles, ids)
 
@@ -565,6 +594,8 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     header: str | None = None,
     memory: int | None = None,
     y=None,
+    weight=None,
+    exposure=None,
     strict: bool = False,
     weighs: bool = False,
     tells_unseen: bool = True,
@@ -573,8 +604,9 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     else as ds.load.
 
     Gaps in columns of which training had plain numbers become their medians, with a
-    remark; strict refuses them, and words among numbers. weighs: rows without targets
-    have their weights too, where the data have that column. tells_unseen: log columns
+    remark; strict refuses them, and words among numbers. weight, exposure: values of
+    each row, in place of a column. weighs: rows without targets have their weights too,
+    where the data have that column. tells_unseen: log columns
     with many unseen values; not needed where the drift of a network that knows its
     columns is told.
     Raises UsageError where `memory` is too little for the network.
@@ -589,12 +621,20 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     if target is not None:
         schema = replace(schema, target=target)
     choices = replace(schema.choices, strict=strict)
+    beside = {}
+    if weight is not None:
+        beside["weights"] = weight
+        choices = replace(choices, weight=None)
+    if exposure is not None:
+        check_has_exposure(choices)
+        beside["exposures"] = exposure
+        choices = replace(choices, exposure=None)
     if separator:
         choices = replace(choices, separator=separator)
     if header:
         choices = replace(choices, header=header)
     schema = replace(schema, choices=choices)
-    ds = load(path, schema, labelled=labelled, memory=memory, y=y)
+    ds = load(path, schema, labelled=labelled, memory=memory, y=y, beside=beside)
     for line in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
         log.warning("%s: %s", name_of(ds), line)
     ds.is_left_out_logged = not ds.duplicates()

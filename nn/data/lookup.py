@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from ..nn_aux import TASKS
 from ..settings.values import in_a_list, split_names
 from ..utils import DataError, LayersMismatch, UsageError, closest, listed
 from .kinds import Kind, parse_choices
@@ -22,8 +23,8 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     targets = target_columns(source, schema, labelled)
     choices = schema.choices
     dropped = set(columns_asked_for(source, "drop", choices.drop))
-    ids = tuple(_columns_of_role(source, "id", schema))
-    roles = _roles(source, schema)
+    ids = tuple(_columns_of_role(source, "id", schema, targets))
+    roles = _roles(source, schema, targets)
     uses = {"target": targets, "drop": [c for c in targets if c in dropped], "id": ids}
     uses |= {role: [column] for role, column in roles.items()}
     flags = {}  # a column is read in one way
@@ -49,12 +50,12 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     return Places(features, targets, ids, roles, _chosen(source, choices))
 
 
-def _roles(source: TableSource, schema: Schema) -> dict[str, int]:
+def _roles(source: TableSource, schema: Schema, targets: list[int]) -> dict[str, int]:
     """Return the columns of weights, exposures, groups and times. Raises
     UsageError."""
     roles = {}
     for role in ROW_ROLES:
-        columns = _columns_of_role(source, role, schema)
+        columns = _columns_of_role(source, role, schema, targets)
         if columns and schema.pixels:
             raise UsageError(
                 f"--{role}: the columns are pixels of images; leave it out"
@@ -119,15 +120,30 @@ def _lacks_targets(source: TableSource, schema: Schema) -> bool:
 def _left_out_of(source: TableSource, schema: Schema, targets: list[int]) -> set[int]:
     """Return the columns that were no inputs in training, as a table has them: where it
     lacks the targets, those behind them have moved up."""
-    left_out = {*schema.left_out}
-    if targets or schema.target is None or not _lacks_targets(source, schema):
-        return left_out
-    words = split_names(str(schema.target))
-    width = schema.width + len(left_out) + len(words)
-    lacking = [int(word) % width for word in words]
-    return {
-        place - sum(target < place for target in lacking) for place in schema.left_out
-    }
+    if targets or not _lacks_targets(source, schema):
+        return {*schema.left_out}
+    return {_moved_up(place, schema) for place in schema.left_out}
+
+
+def _width_in_training(schema: Schema) -> int:
+    """Return how many columns the table of a model's training had."""
+    targets = 1
+    if schema.target is not None:
+        targets = len(split_names(str(schema.target)))
+    elif schema.targets:
+        targets = len(schema.targets)
+    elif TASKS[schema.task].by_output:
+        targets = schema.outputs
+    return schema.width + len(schema.left_out) + targets
+
+
+def _moved_up(place: int, schema: Schema) -> int:
+    """Return where a column of the training's table stands in one that lacks the
+    targets."""
+    width = _width_in_training(schema)
+    asked = [_index(word) for word in split_names(schema.target)]
+    targets = [index % width for index in asked if index is not None]
+    return place - sum(target < place for target in targets)
 
 
 def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
@@ -244,25 +260,58 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
     return chosen
 
 
-def _columns_of_role(source: TableSource, flag: str, schema: Schema) -> list[int]:
+def _columns_of_role(
+    source: TableSource, flag: str, schema: Schema, targets: list[int]
+) -> list[int]:
     """Return the columns of ids, weights, exposures, groups or times; a file that a
     model is used on need not have them, but for exposures."""
     asked = getattr(schema.choices, flag)
     names = source.names or []
-    is_needed = not schema.follows_model or flag == "exposure"
-    if asked is None or is_needed or asked in names:
+    if asked is None or not schema.follows_model or asked in names:
         return columns_asked_for(source, flag, asked)
+    words = [
+        _word_in(source, schema, word, targets) for word in split_names(str(asked))
+    ]
+    there = [word for word in words if word in names or _index(word) is not None]
+    if flag == "exposure" and not there:
+        raise UsageError(
+            f"{source.path}: --exposure {asked}: no column of this name, by which the model multiplies its outputs; "
+            "add it, or in Python give exposure, a number for each row"
+        )
     columns = []
-    for word in split_names(asked):
-        if word in names or word.lstrip("-").isdigit():
-            columns += columns_asked_for(source, flag, in_a_list(word))
+    for word in there:
+        columns += columns_asked_for(source, flag, in_a_list(word))
     return columns
 
 
-def _column_number(source: TableSource, flag: str, word: str) -> int:
+def _index(word: str) -> int | None:
+    """Return the index that a word is; None for a name."""
     try:
-        index = int(word)
+        return int(word)
     except ValueError:
+        return None
+
+
+def _word_in(
+    source: TableSource, schema: Schema, word: str, targets: list[int]
+) -> str:
+    """Return what a table calls a column that a model knows by an index in the table of
+    its training: by its name, where both have names, by its place where the table lacks
+    the targets."""
+    index = _index(word)
+    if word in (source.names or ()) or index is None or schema.width is None:
+        return word
+    place = index % _width_in_training(schema)
+    if source.names and schema.columns:
+        return dict(schema.names_left_out).get(place, word)
+    if targets or not _lacks_targets(source, schema):
+        return word
+    return str(_moved_up(place, schema))
+
+
+def _column_number(source: TableSource, flag: str, word: str) -> int:
+    index = _index(word)
+    if index is None:
         names = source.names or []
         advice = "use a name from the header or an index from 0"
         similar = closest(word, names)
@@ -274,7 +323,7 @@ def _column_number(source: TableSource, flag: str, word: str) -> int:
         note = " (the file has no header)" if not names else ""
         raise UsageError(
             f"{source.path}: --{flag} {word}: no column of this name{note}; {advice}"
-        ) from None
+        )
     if not -source.width <= index < source.width:
         raise UsageError(
             f"{source.path}: --{flag} {word}: the file has {source.width} columns, "

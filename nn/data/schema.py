@@ -14,6 +14,8 @@ from .kinds import Kind
 
 # of columns that say something of their row
 ROW_ROLES = ("weight", "exposure", "group", "time")
+# the column that exposures beside the rows of a training would be
+EXPOSURE = "exposure"
 TASK_NAMES = ("auto", *TASKS)
 
 
@@ -57,6 +59,15 @@ class Choices:
 NO_CHOICES = Choices()
 
 
+def check_has_exposure(choices: Choices) -> None:
+    """Raise UsageError for exposures beside a model that was trained without. choices:
+    the model's."""
+    if choices.exposure is None:
+        raise UsageError(
+            "exposure: the model was trained without; leave it out, or train with --exposure"
+        )
+
+
 @dataclass(frozen=True)
 class Schema:
     """The facts about a data set's columns that are known before its rows are read;
@@ -70,7 +81,7 @@ class Schema:
     features are numbers without gaps, and inputs.
     follows_model: the columns are those of a model. encoding: what its columns become,
     None: they are plain numbers; left_out: columns of its file that were no inputs, by
-    their indices. fills_gaps: the model has medians of plain numbers, which stand for
+    their indices; names_left_out: (index, name) of those that have names. fills_gaps: the model has medians of plain numbers, which stand for
     gaps.
     gaps: the words for a gap, beside those of choices. code_page: of text that is no
     UTF-8. pictures: how the model reads them, see pixels.py. number_type,
@@ -94,6 +105,7 @@ class Schema:
     follows_model: bool = False
     encoding: object = None  # encoding.Encoding or None
     left_out: tuple[int, ...] = ()
+    names_left_out: tuple[tuple[int, str], ...] = ()
     asked: str | int | None = None
     fills_gaps: bool = False
     gaps: frozenset[str] = GAPS

@@ -463,6 +463,8 @@ class Network:
     @property
     def schema(self) -> Schema:
         """Return what the network knows of the columns of its data."""
+        left_out = tuple(self.config.get("left_out", ()))
+        names = [name for name, _ in self.unused or ()]
         return Schema(
             self.task,
             inputs=input_shape(self.layers),
@@ -478,7 +480,12 @@ class Network:
             plain=self.reference,
             follows_model=True,
             encoding=self.encoding,
-            left_out=tuple(self.config.get("left_out", ())),
+            left_out=left_out,
+            names_left_out=tuple(
+                (place, name)
+                for place, name in zip(left_out, names, strict=False)
+                if name
+            ),
             asked=self.config.get("target"),
             fills_gaps=self.medians is not None,
             gaps=frozenset(self.gap_words),
@@ -619,22 +626,27 @@ class Network:
 
     member_outputs = prediction.member_outputs
 
-    def predict(self, x) -> np.ndarray:
+    def predict(self, x, exposure=None) -> np.ndarray:
         """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C,
         H, W), or for a table: a file, a data frame, whose columns are found by their
-        names; see prediction.predict. Rows of a table have their exposures.
+        names; see prediction.predict. Rows of a table have their exposures; exposure:
+        of each row, in place of a column.
 
         x may be an array of another library, such as CuPy or PyTorch, on a GPU too: the
         outputs are one of the same library then."""
         if elsewhere.is_elsewhere(x):
+            if exposure is not None:
+                raise UsageError(
+                    "exposure: is for rows of NumPy and of tables; multiply the outputs by it"
+                )
             return elsewhere.predict(self, x, self.predict)
-        rows, exposures = rows_and_exposures(self, x)
+        rows, exposures = rows_and_exposures(self, x, exposure)
         return times(prediction.predict(self, rows), exposures)
 
-    def deviation(self, x) -> np.ndarray:
+    def deviation(self, x, exposure=None) -> np.ndarray:
         """Return the standard deviation of the members' outputs for rows as predict
         takes them: (rows, outputs)."""
-        rows, exposures = rows_and_exposures(self, x)
+        rows, exposures = rows_and_exposures(self, x, exposure)
         return times(prediction.deviation(self, rows), exposures)
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:

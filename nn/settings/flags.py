@@ -45,6 +45,7 @@ from .values import (
     NOT_NEGATIVE,
     NUMBER_EMBEDDING,
     POSITIVE,
+    ROW_VALUES,
     SHARE,
     TEXT,
     THRESHOLD,
@@ -523,7 +524,7 @@ _FLAG_GROUPS = {
         Flag(
             "weight",
             "Column with the weight of each row: 2 counts as the row twice.",
-            TEXT,
+            ROW_VALUES,
             "COL",
             **_TABLE_SETTING,
         ),
@@ -531,7 +532,7 @@ _FLAG_GROUPS = {
             "exposure",
             "Column of the time, area or number in which a row counts its target: outputs are multiplied by it "
             "(poisson, gamma, tweedie).",
-            TEXT,
+            ROW_VALUES,
             "COL",
             **_TABLE_SETTING,
         ),

@@ -415,6 +415,10 @@ TEXT = Value(
     "str",
     lambda value: value != "" and not value.startswith("--"),
 )
+# a column, or in Python values of each row
+ROW_VALUES = replace(
+    TEXT, type="str | int | np.ndarray | Sequence", joined=joined_names
+)
 NAMES = replace(TEXT, type="str | list[str]", joined=joined_names, adds_up=True)
 FORMS = replace(NAMES, type="str | list[str] | dict[str, Any]")
 MODEL = replace(TEXT, type="str | Any")  # an initialiser, a model or its file

@@ -13,7 +13,7 @@ from ..core.conformal import known_at
 from ..core.metrics import decide, decide_each
 from ..data.column import labels_of
 from ..data.dataset import Dataset
-from ..data.given_rows import rows_and_exposures, rows_of, times
+from ..data.given_rows import rows_and_exposures, times
 from ..data.loading import load_for
 from ..files.export.formats import export
 from ..nn import Network
@@ -75,11 +75,12 @@ class Model:
         """Return the names of the input columns; None where the data had none."""
         return self.network.columns
 
-    def predict(self, rows) -> np.ndarray:
+    def predict(self, rows, exposure=None) -> np.ndarray:
         """Return the class of each row (rows,), in the type in which training was given
-        it, or the values (rows,), of several targets either (rows, targets)."""
+        it, or the values (rows,), of several targets either (rows, targets). exposure:
+        of each row, in place of a column."""
         net = self.network
-        outputs = self.network.predict(rows)
+        outputs = self.network.predict(rows, exposure)
         if net.task == "regression":
             if outputs.shape[1] == 1:
                 return outputs[:, 0]
@@ -103,14 +104,16 @@ class Model:
             return np.hstack([1 - outputs, outputs])
         return outputs
 
-    def predict_interval(self, rows, level: float) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(
+        self, rows, level: float, exposure=None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the low and the high end of an interval of each prediction, each as
         predict returns values: at the level 0.9 nine of ten new rows lie in theirs.
         Raises UsageError for classes, for a level that the rows which judged the model
         cannot give, and where none judged it."""
         self._check_sure("predict_interval", level, True)
         net = self.network
-        inputs, exposures = rows_and_exposures(net, rows)
+        inputs, exposures = rows_and_exposures(net, rows, exposure)
         ends = net.conformal.interval(net.predict(inputs), level)
         low, high = [times(end, exposures) for end in ends]
         if net.outputs == 1:
@@ -173,9 +176,10 @@ class Model:
             return None
         return np.array(self.columns, object)
 
-    def score(self, data, y=None) -> float:
+    def score(self, data, y=None, exposure=None) -> float:
         """Return the accuracy, of a regression R2, on data with the target among its
-        columns, or on rows and their targets y."""
+        columns, or on rows and their targets y. exposure: of each row beside targets,
+        in place of a column."""
         if y is None:
             figures = self.test(data)
         else:
@@ -184,7 +188,8 @@ class Model:
             if net.task != "regression":
                 are_right = self.predict(data) == targets
                 return float(are_right.reshape(len(targets), -1).all(axis=1).mean())
-            rows = Dataset(rows_of(net, data), targets, net.task)
+            x, exposures = rows_and_exposures(net, data, exposure)
+            rows = Dataset(x, targets, net.task, exposures=exposures)
             figures = test(net, rows)
         return figures["r2" if self.network.task == "regression" else "accuracy"]
 

@@ -11,7 +11,7 @@ import numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from ..core.conformal import known_at
 from ..core.metrics import decide
 from ..data import loading
 from ..data.column import TYPES_OF_NUMPY, number_text
-from ..data.dataset import Dataset, all_weightless
+from ..data.dataset import Dataset, all_weightless, of_each_row
 from ..data.encoding import CALL_ROWS
 from ..data.frames import open_frame
 from ..data.given_rows import times
-from ..data.schema import Choices, Schema
+from ..data.schema import Choices, Schema, check_has_exposure
 from ..data.table_rows import TableRows, with_gaps
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
@@ -38,6 +38,7 @@ from .call import train
 try:
     from scipy.sparse import issparse
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.metrics import r2_score
     from sklearn.utils import check_random_state
     from sklearn.utils.multiclass import (
         _check_partial_fit_first_call,
@@ -90,6 +91,15 @@ QUICK = "quick"
 _QUICK_GIVES_WAY = ("activation", "epochs")  # to these too
 
 
+class _Rows(NamedTuple):
+    """Rows that are trained on or judge a training, as a person gives them."""
+
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    exposure: Any = None
+
+
 def _constructor(*without: str) -> Callable:
     """Return __init__ of an estimator, whose parameters are the settings but for
     some."""
@@ -136,11 +146,15 @@ class _NetworkEstimator(BaseEstimator):
         `validation`.
         Raises ValueError for what cannot be trained on, as scikit-learn does.
         """
-        self._need(y)
+        return self._fitted(_Rows(X, y, sample_weight), eval_set)
+
+    def _fitted(self, rows: _Rows, eval_set):
+        """Train on rows as fit does; returns the estimator."""
+        self._need(rows.y)
         if self.warm_start and hasattr(self, "network_"):
-            return self._go_on((X, y, sample_weight), self._given("train"), eval_set)
+            return self._go_on(rows, self._given("train"), eval_set)
         with _value_errors():
-            ds = self._read(X, y, sample_weight)
+            ds = self._read(rows)
             if self._may_choose(ds, eval_set):
                 effort = self.effort or DEFAULTS["effort"]
                 return self._train(ds, effort, self._given("train"))
@@ -163,18 +177,18 @@ class _NetworkEstimator(BaseEstimator):
     # ---- training, rows of which there are more
 
     @without_remarks()  # an epoch may have learned nothing yet
-    def _part(self, X, y, sample_weight):
+    def _part(self, rows: _Rows):
         """Train for one epoch on some of the rows: with the first of them a network
         whose scaling and encoding are by these, then that network; returns the
         estimator."""
-        self._need(y)
+        self._need(rows.y)
         if hasattr(self, "network_"):
             config = self.network_.members[0].config
             rate = {"learning_rate": config["learning_rate"]}
             settings = {**rate, **self._given("train"), **self._of_part()}
-            return self._go_on((X, y, sample_weight), settings)
+            return self._go_on(rows, settings)
         with _value_errors():
-            ds = self._read(X, y, sample_weight, is_part=True)
+            ds = self._read(rows, is_part=True)
             settings = {**self._settings_of_one(ds, None), **self._of_part()}
             return self._train(ds, None, settings)
 
@@ -183,9 +197,8 @@ class _NetworkEstimator(BaseEstimator):
         follow."""
         return {"epochs": 1, "schedule": self.schedule or "constant"}
 
-    def _go_on(self, rows: tuple, settings: dict, eval_set=None):
-        """Train the network further, on (X, y, sample_weight); return the
-        estimator."""
+    def _go_on(self, rows: _Rows, settings: dict, eval_set=None):
+        """Train the network further; return the estimator."""
         with _value_errors():
             net = self.network_
             ds = self._reader_of(rows)(net)
@@ -204,19 +217,19 @@ class _NetworkEstimator(BaseEstimator):
         self.loss_curve_ = [*curve, *net.history["loss"]]
         return self
 
-    def _read(self, X, y, sample_weight, is_part: bool = False) -> Dataset:
+    def _read(self, rows: _Rows, is_part: bool = False) -> Dataset:
         """Return the rows that are trained on first. is_part: others follow, and the
         classes are known."""
-        names = _names(y)
-        X, y = self._checked(X, y)
-        weights = self._weights(X, sample_weight)
+        names = _names(rows.y)
+        X, y = self._checked(rows.X, rows.y)
+        beside = self._beside(X, rows)
         X = self._dense(X)
-        targets = self._counting_targets(y, weights, reset=not is_part)
+        targets = self._counting_targets(y, beside.get("weights"), reset=not is_part)
         schema = self._schema()
         if is_part and self._class_names() is not None:
             schema = replace(schema, classes=self._class_names())
             targets = np.array(self._class_names())[targets]
-        ds = loading.load(X, schema, y=targets, weights=weights)
+        ds = loading.load(X, schema, y=targets, beside=beside)
         if ds.weightless:
             log.warning("sample_weight: %s", ds.about_weightless())
         if ds.duplicates():
@@ -303,14 +316,17 @@ class _NetworkEstimator(BaseEstimator):
         choices = Choices(**self._given("load"))
         return Schema(self._task(), inputs, dtype=self._dtype(), choices=choices)
 
-    def _weights(self, X, sample_weight) -> np.ndarray | None:
-        if sample_weight is None:
-            return None
-        if isinstance(X, np.ndarray):
-            rows = X
-        else:
-            rows = np.zeros((len(X), 1))
-        return _check_sample_weight(sample_weight, rows, dtype=np.float64)
+    def _beside(self, X, rows: _Rows) -> dict[str, np.ndarray]:
+        """Return the weights and the exposures of rows X, where they have any."""
+        beside = {}
+        if rows.sample_weight is not None:
+            array = X if isinstance(X, np.ndarray) else np.zeros((len(X), 1))
+            beside["weights"] = _check_sample_weight(
+                rows.sample_weight, array, dtype=np.float64
+            )
+        if rows.exposure is not None:
+            beside["exposures"] = rows.exposure
+        return beside
 
     def _counting_targets(
         self, y: np.ndarray, weights: np.ndarray | None, reset: bool = True
@@ -333,22 +349,24 @@ class _NetworkEstimator(BaseEstimator):
         data."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
-        if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
-            raise ValueError("eval_set: expected (X, y) or (X, y, sample_weight)")
-        return self._reader_of(eval_set)
+        if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3, 4):
+            raise ValueError(
+                "eval_set: expected (X, y), (X, y, sample_weight) or (X, y, sample_weight, exposure)"
+            )
+        return self._reader_of(_Rows(*eval_set))
 
-    def _reader_of(self, rows: tuple) -> Callable[[Network], Dataset]:
-        """Return a function that reads (X, y) or (X, y, sample_weight) as a network
-        reads its data."""
-        X, y = self._checked(*rows[:2], reset=False)
+    def _reader_of(self, rows: _Rows) -> Callable[[Network], Dataset]:
+        """Return a function that reads rows as a network reads its data."""
+        X, y = self._checked(rows.X, rows.y, reset=False)
         X = self._dense(X)
-        weights = self._weights(X, (*rows, None)[2])
-        targets = self._counting_targets(y, weights, reset=False)
+        beside = self._beside(X, rows)
+        targets = self._counting_targets(y, beside.get("weights"), reset=False)
         if self._class_names() is not None:
             targets = np.array(self._class_names())[targets]
 
         def read(net: Network) -> Dataset:
-            return loading.load(X, net.schema, y=targets, weights=weights)
+            schema = self._without_column(net.schema, rows.exposure)
+            return loading.load(X, schema, y=targets, beside=beside)
 
         return read
 
@@ -381,22 +399,34 @@ class _NetworkEstimator(BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
-    def _outputs(self, X, level: float | None = None) -> np.ndarray:
+    def _without_column(self, schema: Schema, exposure) -> Schema:
+        """Return the schema of the network for rows whose exposures are no column.
+        exposure: of each row, None: 1, unless the parameter names a column. Raises
+        UsageError where the network knows no exposures."""
+        if exposure is not None:
+            check_has_exposure(schema.choices)
+        elif getattr(self, "exposure", None) is not None:
+            return schema
+        return replace(schema, choices=replace(schema.choices, exposure=None))
+
+    def _outputs(self, X, level: float | None = None, exposure=None) -> np.ndarray:
         """Return the network's outputs (rows, outputs) for these rows, or the ends of
         their intervals of a level (2, rows, outputs); a sparse matrix is made dense by
-        batches."""
+        batches. exposure: of each row."""
         check_is_fitted(self)
         with _value_errors():
             X = self._checked(X, reset=False)
+            if exposure is not None:
+                exposure = of_each_row("exposures", exposure, X.shape[0], "X")
             if not issparse(X):
-                return self._predicted(X, level)
+                return times(self._predicted(X, level, exposure), exposure)
             count = max(1, _DENSE_VALUES // X.shape[1])
             batches = [
                 X[start : start + count].toarray()
                 for start in range(0, X.shape[0], count)
             ]
-            outputs = [self._predicted(batch, level) for batch in batches]
-            return np.concatenate(outputs, axis=-2)
+            outputs = [self._predicted(batch, level, exposure) for batch in batches]
+            return times(np.concatenate(outputs, axis=-2), exposure)
 
     def _known_at(self, level: float):
         """Return how sure predictions are. Raises UsageError for a level that they do
@@ -420,9 +450,10 @@ class _NetworkEstimator(BaseEstimator):
             )
         return X.astype(dtype).toarray()
 
-    def _predicted(self, X, level: float | None) -> np.ndarray:
-        """Return what _outputs does of rows that are read as the network's data."""
-        schema = self.network_.schema
+    def _predicted(self, X, level: float | None, exposure) -> np.ndarray:
+        """Return what _outputs does of rows that are read as the network's data, before
+        it is multiplied by exposures beside them."""
+        schema = self._without_column(self.network_.schema, exposure)
         schema = replace(
             schema,
             targets=[],
@@ -474,7 +505,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         and encoding for good. Raises ValueError as fit does.
         """
         _check_partial_fit_first_call(self, classes)
-        return self._part(X, y, sample_weight)
+        return self._part(_Rows(X, y, sample_weight))
 
     def predict(self, X) -> np.ndarray:
         """Return the class of each row (rows,), or 0 and 1 of each of several labels
@@ -604,7 +635,8 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
 
     The parameters, and how network, training and members are chosen, are those of
     NetworkClassifier, without those of classes; clip: keep predictions near the range
-    of the targets. exposure: the column of X by which outputs are multiplied.
+    of the targets. exposure: the column of X by which outputs are multiplied; fit,
+    predict and score take exposures beside X instead, one of each row.
 
     Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an
     epoch's mean loss each), figures_ (those of `nn --train --json`).
@@ -612,24 +644,37 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
 
     __init__: Callable[..., None] = _constructor(*_OF_CLASSES)
 
-    def partial_fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, eval_set=None, exposure=None):
+        """Train as NetworkClassifier.fit does; returns the estimator. exposure (rows,):
+        the time, area or number in which each row counts its target; eval_set may have
+        a fourth member, that of its rows."""
+        return self._fitted(_Rows(X, y, sample_weight, exposure), eval_set)
+
+    def partial_fit(self, X, y, sample_weight=None, exposure=None):
         """Train for one epoch on some rows, others of which may follow, as
         NetworkClassifier.partial_fit does; returns the estimator."""
-        return self._part(X, y, sample_weight)
+        return self._part(_Rows(X, y, sample_weight, exposure))
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X, exposure=None) -> np.ndarray:
         """Return what each row is told to be, float64: (rows,), or (rows, targets)
-        where y had two axes, and (rows, quantiles) of several quantiles."""
-        values = self._outputs(X).astype(np.float64)
+        where y had two axes, and (rows, quantiles) of several quantiles. exposure: of
+        each row, where fit had it; None: 1."""
+        values = self._outputs(X, exposure=exposure).astype(np.float64)
         if self._is_single and values.shape[1] == 1:
             return values[:, 0]
         return values
 
-    def predict_interval(self, X, level: float) -> tuple[np.ndarray, np.ndarray]:
+    def score(self, X, y, sample_weight=None, exposure=None) -> float:
+        """Return R2 of the predictions; exposure as predict takes it."""
+        return r2_score(y, self.predict(X, exposure), sample_weight=sample_weight)
+
+    def predict_interval(
+        self, X, level: float, exposure=None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the low and the high end of an interval of each prediction, each as
         predict returns values; see nn.Model.predict_interval."""
         self._known_at(level)
-        low, high = self._outputs(X, level)
+        low, high = self._outputs(X, level, exposure)
         if self._is_single:
             return low[:, 0], high[:, 0]
         return low, high

@@ -108,6 +108,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         y: Any,
         sample_weight: Any = ...,
         eval_set: Any = ...,
+        exposure: Any = ...,
     ) -> NetworkRegressor: ...
     def __init__(
         self,
@@ -125,7 +126,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         ordered: str | list[str] | dict[str, Any] | None = ...,
         drop: str | list[str] | None = ...,
         drop_duplicates: bool | None = ...,
-        exposure: str | None = ...,
+        exposure: str | int | np.ndarray | Sequence | None = ...,
         missing: str | list[str] | None = ...,
         strict: bool | None = ...,
         number_embedding: str | None = ...,
@@ -160,13 +161,23 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         X: Any,
         y: Any,
         sample_weight: Any = ...,
+        exposure: Any = ...,
     ) -> NetworkRegressor: ...
     def predict(
         self,
         X: Any,
+        exposure: Any = ...,
     ) -> np.ndarray: ...
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = ...,
+        exposure: Any = ...,
+    ) -> float: ...
     def predict_interval(
         self,
         X: Any,
         level: float,
+        exposure: Any = ...,
     ) -> tuple[np.ndarray, np.ndarray]: ...

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..data.dataset import Dataset
-from ..ds import are_columns, load_described, parsed, target_text
+from ..ds import are_columns, load_described, parsed, taken_beside, target_text
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn_aux import TASKS
@@ -40,11 +40,13 @@ def fit(
 
     data: a path, a data frame, an array, a dictionary of columns, a list of rows, or a
     Dataset. target: the name or place of a column, a list of them, or an array or list
-    of values beside the data. settings: by the names of the flags. Without those that
+    of values beside the data. settings: by the names of the flags; weight and exposure
+    may be values of each row, too. Without those that
     say which networks there are (layers, networks, folds, vary, validation, ...)
     `effort` (standard) chooses them. init: a Model, or its file: it goes on with these
     data. Raises UsageError, DataError.
     """
+    beside = taken_beside(data, settings)
     (
         load_settings,
         network_settings,
@@ -73,6 +75,7 @@ def fit(
     if isinstance(data, Dataset):
         ds = data
     else:
+        load_settings |= beside
         ds = training_data(data, target, described, load_settings, network_settings)
     ds.log_left_out()
     if reason_against(ds, chosen_by, effort):

@@ -33,8 +33,8 @@ def fit(
     drop: str | list[str] | None = ...,
     id: str | list[str] | None = ...,
     drop_duplicates: bool | None = ...,
-    weight: str | None = ...,
-    exposure: str | None = ...,
+    weight: str | int | np.ndarray | Sequence | None = ...,
+    exposure: str | int | np.ndarray | Sequence | None = ...,
     group: str | None = ...,
     time: str | None = ...,
     missing: str | list[str] | None = ...,
@@ -113,6 +113,7 @@ class Model:
     def predict(
         self,
         rows: Any,
+        exposure: Any = ...,
     ) -> np.ndarray: ...
     def predict_proba(
         self,
@@ -122,6 +123,7 @@ class Model:
         self,
         rows: Any,
         level: float,
+        exposure: Any = ...,
     ) -> tuple[np.ndarray, np.ndarray]: ...
     def predict_set(
         self,
@@ -149,6 +151,7 @@ class Model:
         self,
         data: Any,
         y: Any = ...,
+        exposure: Any = ...,
     ) -> float: ...
     def importance(
         self,

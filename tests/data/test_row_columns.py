@@ -198,3 +198,58 @@ def test_the_first_of_several_bad_values_is_named_by_its_line(role, bad, found, 
     message = f"^t.csv, row 9, column r: {found} for --{role}; correct it"
     with pytest.raises(nn.DataError, match=message):
         nn.load("t.csv", target="y", task="regression", **{role: "r"})
+
+
+INDEX_ORDERS = ["tanerk", "aetnrk", "nterak", "rkanet"]
+
+
+def _table_of_roles(rows: int = 60) -> dict[str, np.ndarray]:
+    """Counts t of numbers a and n in times e, with an id r, and a constant k."""
+    rng = np.random.default_rng(1)
+    a, n = rng.normal(size=(2, rows)).round(3) + 5
+    times = rng.uniform(1, 4, rows).round(2)
+    counts = rng.poisson(times * np.exp(0.3 * (a - n)))
+    columns = {"t": counts, "a": a, "n": n, "e": times, "k": np.ones(rows)}
+    return columns | {"r": np.arange(rows) + 700}
+
+
+@pytest.mark.parametrize("from_end", [False, True])
+@pytest.mark.parametrize("order", INDEX_ORDERS)
+@pytest.mark.parametrize("has_names", [False, True])
+def test_a_column_that_is_known_by_its_index_is_found_without_the_target(
+    has_names, order, from_end, folder
+):
+    """By its name where the table has names, in whatever order; else moved up where
+    the target stood before it."""
+    columns = _table_of_roles()
+
+    def written(names):
+        with open(f"{names}.csv", "w", newline="") as file:
+            lines = csv.writer(file)
+            if has_names:
+                lines.writerow([{"t": "count", "e": "years"}.get(n, n) for n in names])
+            lines.writerows(zip(*(columns[n].tolist() for n in names), strict=True))
+        return f"{names}.csv"
+
+    def index(name):
+        return str(order.index(name) - from_end * len(order))
+
+    uses = {"exposure": "e", "id": "r", "target": "t", "drop": "k"}
+    flags = [f"--{flag}={index(name)}" for flag, name in uses.items()]
+    train = (*ONE, "--dataset", written(order), "--model", "m.bin", "--epochs", 2)
+    succeed(*train, "--loss", "poisson", *flags, "-q")
+    net = nn.Network.load("m.bin")
+    rates = net.predict(np.column_stack([columns[n] for n in order if n in "an"]))
+    expected = rates[:, 0] * columns["e"]
+    lacking = order.replace("t", "")
+    orders = [order, lacking]
+    if has_names:
+        orders.append(lacking[::-1])
+    for names in orders:
+        predict = ("--predict", "--model", "m.bin", "--dataset", written(names))
+        succeed(*predict, "-o", "p.csv", "-q")
+        with open("p.csv") as file:
+            rows = list(csv.reader(file))[1:]
+        assert [int(row[1]) for row in rows] == columns["r"].tolist()
+        found = [float(row[2]) for row in rows]
+        np.testing.assert_allclose(found, expected, rtol=1e-4)

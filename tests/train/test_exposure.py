@@ -9,7 +9,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import mean_tweedie_deviance
+from scipy.sparse import csr_array
+from sklearn.metrics import mean_tweedie_deviance, r2_score
 from support.c_models import Library
 from support.command_line import ONE, run, succeed
 from support.onnx_models import outputs
@@ -288,3 +289,171 @@ def test_what_has_no_exposure_is_refused(table, folder):
     with pytest.raises(DataError, match="--exposure: row 0: found 0, expected .*above"):
         ds.exposures = np.zeros(ds.rows)
         ds.check()
+
+
+# ---- exposures beside the rows, from Python
+
+LEARN = {"loss": "poisson", "layers": "auto,8,1", "epochs": 4}
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_exposures_beside_rows_are_as_their_column(as_array, folder):
+    """With weights, a row of weight 0 and one without a target: the same network."""
+    frame = claims()[["age", "years", "claims"]].assign(w=2.0)
+    frame.loc[5, "w"] = 0
+    frame.loc[[3, 70], "claims"] = np.nan
+    columns = {"exposure": "years", "weight": "w"}
+    expected = nn.fit(frame, "claims", **LEARN, **columns, folds=3)
+    X = frame[["age"]]
+    if as_array:
+        X = X.to_numpy()
+    beside = {"exposure": frame.years.tolist(), "weight": frame.w}
+    model = nn.fit(X, frame.claims.to_numpy(), **LEARN, **beside, folds=3)
+    for one, other in zip(model.members, expected.members, strict=True):
+        np.testing.assert_array_equal(one.vector, other.vector)
+    assert model.metrics["mean"] == expected.metrics["mean"]
+    assert model.network.row_hashes is not None
+    years = frame.years
+    predicted = expected.predict(frame)
+    np.testing.assert_array_equal(model.predict(X, exposure=years), predicted)
+    np.testing.assert_array_equal(
+        model.network.predict(X, years)[:, 0], model.predict(X, years)
+    )
+    for mine, other in zip(
+        model.predict_interval(X, 0.9, exposure=years),
+        expected.predict_interval(frame, 0.9),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, other)
+    model.save("m.bin")
+    again = nn.Model.load("m.bin")
+    np.testing.assert_array_equal(again.predict(X, exposure=years), predicted)
+    # an array takes the place of a column
+    np.testing.assert_allclose(
+        expected.predict(frame, exposure=2 * years), 2 * predicted, rtol=1e-6
+    )
+    ds = nn.load_for(model, X, y=frame.claims.to_numpy(), **beside)
+    expected_figures = expected.test(frame)
+    figures = model.test(ds)
+    assert figures["exposure"] == "exposure"
+    assert figures["deviance"] == expected_figures["deviance"]
+    further = nn.fit(X, frame.claims.to_numpy(), init=model, epochs=1, **beside)
+    again = nn.fit(frame, "claims", init=expected, epochs=1)
+    for one, other in zip(further.members, again.members, strict=True):
+        np.testing.assert_array_equal(one.vector, other.vector)
+
+
+def test_a_table_has_its_column_where_training_had_exposures_beside(folder):
+    frame = claims()
+    X = frame[["age", "region"]]
+    model = nn.fit(X, frame.claims, **LEARN, exposure=frame.years)
+    expected = model.predict(X, exposure=frame.years)
+    table = X.assign(exposure=frame.years)
+    np.testing.assert_array_equal(model.predict(table), expected)
+    model.save("m.bin")
+    table.to_csv("t.csv", index=False)
+    succeed("--predict", "--model", "m.bin", "--dataset", "t.csv", "-o", "p.csv")
+    written = [float(row["predicted claims"]) for row in read("p.csv")]
+    np.testing.assert_allclose(written, expected, rtol=1e-5)
+    model.export("m.onnx")
+    inputs = {
+        "age": X[["age"]].to_numpy(np.float64),
+        "region": X[["region"]].to_numpy(object),
+        "exposure": frame[["years"]].to_numpy(np.float64),
+    }
+    found = outputs(folder / "m.onnx", inputs)
+    np.testing.assert_allclose(found["values"][:, 0], expected, rtol=1e-5)
+    with pytest.raises(UsageError, match="no column of this name.*give exposure, a nu"):
+        model.predict(X)
+    with pytest.raises(UsageError, match="a column called exposure is an input"):
+        nn.fit(table, frame.claims, **LEARN, exposure=frame.years)
+    with pytest.raises(UsageError, match="--exposure: values of rows go with a data f"):
+        nn.fit("t.csv", "age", **LEARN, exposure=frame.years.to_numpy())
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_estimator_takes_exposures_beside_rows(sparse):
+    frame = claims()
+    numbers = frame[["age", "years"]].to_numpy()
+    by_column = nn.NetworkRegressor(**LEARN, exposure="1").fit(numbers, frame.claims)
+    X = numbers[:, :1]
+    if sparse:
+        X = csr_array(X)
+    years = frame.years
+    made = nn.NetworkRegressor(**LEARN).fit(X, frame.claims, exposure=years)
+    np.testing.assert_array_equal(made.network_.vector, by_column.network_.vector)
+    expected = by_column.predict(numbers)
+    np.testing.assert_allclose(made.predict(X, exposure=years), expected, rtol=1e-6)
+    rates = made.predict(X)
+    np.testing.assert_allclose(rates * years, expected, rtol=1e-6)
+    score = r2_score(frame.claims, expected)
+    assert made.score(X, frame.claims, exposure=years) == pytest.approx(score, rel=1e-6)
+    assert made.score(X, frame.claims) == r2_score(frame.claims, rates)
+    with pytest.raises(ValueError, match="exposure: the model was trained without"):
+        nn.NetworkRegressor(**LEARN).fit(X, frame.claims).predict(X, exposure=years)
+
+
+def test_estimator_goes_on_and_is_judged_with_exposures():
+    frame = claims()
+    X = frame[["age"]].to_numpy()
+    y = frame.claims
+    years = frame.years.to_numpy()
+    half = slice(0, 300)
+    judged = (X[300:], y[300:], None, years[300:])
+    made = nn.NetworkRegressor(**LEARN).fit(
+        X[half], y[half], eval_set=judged, exposure=years[half]
+    )
+    column = nn.NetworkRegressor(**LEARN, exposure="1")
+    both = np.column_stack([X, years])
+    column.fit(both[half], y[half], eval_set=(both[300:], y[300:]))
+    assert made.figures_["val_loss"] == column.figures_["val_loss"]
+    part = nn.NetworkRegressor(**LEARN).partial_fit(X[half], y[half], None, years[half])
+    part.partial_fit(X[300:], y[300:], exposure=years[300:])
+    column = nn.NetworkRegressor(**LEARN, exposure="1").partial_fit(both[half], y[half])
+    column.partial_fit(both[300:], y[300:])
+    np.testing.assert_array_equal(part.network_.vector, column.network_.vector)
+
+
+@pytest.mark.parametrize(
+    "wrong, found",
+    [
+        (0, "row 41: found 0, expected a finite number above 0"),
+        (-2, "row 41: found -2, expected a finite number above 0"),
+        (np.nan, "row 41: found nan, expected a finite number above 0"),
+        ("long", "found values that are no numbers, expected one number for each row"),
+        (None, "599 exposures for 600 rows, expected one for each"),
+    ],
+)
+def test_exposures_beside_rows_that_cannot_be_are_refused(wrong, found):
+    frame = claims()
+    X = frame[["age"]]
+    years = frame.years.astype(object)
+    years[41] = wrong
+    if wrong is None:
+        years = years[:-1]
+    made = nn.NetworkRegressor(**LEARN)
+    with pytest.raises(DataError, match=found):
+        nn.fit(X, frame.claims, **LEARN, exposure=years)
+    with pytest.raises(ValueError, match=found):
+        made.fit(X, frame.claims, exposure=years)
+    model = nn.fit(X, frame.claims, **LEARN, exposure=frame.years)
+    made.fit(X, frame.claims, exposure=frame.years)
+    with pytest.raises(DataError, match=found):
+        model.predict(X, exposure=years)
+    with pytest.raises(ValueError, match=found):
+        made.predict(X, exposure=years)
+    plain = nn.fit(X, frame.claims, **LEARN)
+    with pytest.raises(UsageError, match="exposure: the model was trained without"):
+        plain.predict(X, exposure=frame.years)
+
+
+def test_a_model_is_scored_with_exposures():
+    frame = claims()
+    model = nn.fit(frame, "claims", **LEARN, exposure="years")
+    X = frame.drop(columns="claims")
+    expected = model.test(frame)["r2"]
+    assert model.score(X, frame.claims) == pytest.approx(expected, rel=1e-6)
+    features = X.drop(columns="years")
+    assert model.score(features, frame.claims, frame.years) == pytest.approx(
+        expected, rel=1e-6
+    )
