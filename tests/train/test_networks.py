@@ -3,6 +3,7 @@ together."""
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from support.people import as_csv, people
 
 import nn
 from nn.backends.member import Turns
+from nn.cluster import RankGroup
 from nn.core.thresholds import best_threshold
 from nn.data import records
 from nn.files import model_file
@@ -519,3 +521,60 @@ def test_rows_are_shared_not_copied(monkeypatch):
     )
     together(networks=20)
     assert len(made) == 1
+
+
+class RankOfTwo(RankGroup):
+    """A rank of two that hears what the other one has said; the first hears itself."""
+
+    size = 2
+
+    def __init__(self, other=None):
+        self.said = []
+        self._other = iter(other.said) if other else None
+
+    def gather(self, value):
+        self.said.append(value)
+        if self._other is None:
+            return [value, value]
+        return [next(self._other), value]
+
+
+@pytest.mark.parametrize("form", ["array", "words", "part"])
+@pytest.mark.parametrize("name", [None, "x", "y", "weights", "groups", "times"])
+def test_ranks_of_other_data_are_refused(form, name, folder):
+    """However the data were read, and whatever of them differs."""
+
+    def loaded(is_changed: bool) -> nn.Dataset:
+        ds = data("binary", 40)
+        if form != "array":
+            words = [
+                "abc"[k % 3 + (is_changed and name == "x" and k == 9)]
+                for k in range(40)
+            ]
+            lines = [f"{k},{word},{k % 2}" for k, word in enumerate(words)]
+            Path("rows.csv").write_text("\n".join(["a,b,y", *lines, ""]))
+            ds = nn.load("rows.csv", target="y", task="binary")
+        if form == "part":
+            ds = ds.of_rows(np.arange(20) + 20 * (is_changed and name == "x"))
+        for role in ("weights", "groups", "times"):
+            setattr(ds, role, np.arange(ds.rows) % 5 + 1.0)
+        ds.check()
+        if is_changed and name == "x" and form == "array":
+            ds.x[7, 1] += 1
+        elif is_changed and name in ("y", "weights", "groups", "times"):
+            values = getattr(ds, name).copy()
+            values[3] = values[3] == 0
+            setattr(ds, name, values)
+        return ds
+
+    engine = network("binary").engine
+    first = RankOfTwo()
+    runs.check_alike(first, {"seed": 1}, loaded(False), engine)
+    second = RankOfTwo(first)
+    if name is None:
+        runs.check_alike(second, {"seed": 1}, loaded(True), engine)
+        return
+    with pytest.raises(UsageError, match="SHA-256 of --dataset: rank 1 has"):
+        runs.check_alike(second, {"seed": 1}, loaded(True), engine)
+    with pytest.raises(UsageError, match="--seed: rank 1 has 2, rank 0 has 1"):
+        runs.check_alike(RankOfTwo(first), {"seed": 2}, loaded(True), engine)
