@@ -547,10 +547,8 @@ def test_ranks_of_other_data_are_refused(form, name, folder):
     def loaded(is_changed: bool) -> nn.Dataset:
         ds = data("binary", 40)
         if form != "array":
-            words = [
-                "abc"[k % 3 + (is_changed and name == "x" and k == 9)]
-                for k in range(40)
-            ]
+            is_other = is_changed and name == "x" and form == "words"
+            words = ["abc"[k % 3 + (is_other and k == 9)] for k in range(40)]
             lines = [f"{k},{word},{k % 2}" for k, word in enumerate(words)]
             Path("rows.csv").write_text("\n".join(["a,b,y", *lines, ""]))
             ds = nn.load("rows.csv", target="y", task="binary")
