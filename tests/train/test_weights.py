@@ -1,13 +1,18 @@
 """Weights of rows: a row of weight 2 is as good as the row twice, on every backend, and
 weights of 1 change no bit."""
 
+from concurrent.futures import wait
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from support.distances import relative_distance
 from support.epochs import ended
 from support.networks import KINDS, OUTPUT_ACTIVATIONS, TARGETS, fill, network
 
+import nn
 from nn.backends.engine import EpochSettings
+from nn.train import run
 
 ROWS = 60
 CLOSE = 1e-12  # of float64 sums in another order
@@ -173,3 +178,36 @@ def test_kept_parameters_are_those_of_the_moment(backend):
     assert engine.get("kept").tobytes() == expected
     engine.set("kept", kept)
     assert engine.get("kept").tobytes() == kept.tobytes()
+
+
+@pytest.mark.parametrize("networks", [1, 2])
+@pytest.mark.parametrize("weight", [None, 5.0])
+def test_the_loss_shown_within_an_epoch_is_the_mean_by_weights(
+    networks, weight, monkeypatch
+):
+    """Here behind its last row, where it is that of the epoch."""
+    told = []
+    looked_at = []
+
+    def ends_unnoticed(futures, _seconds):
+        """Wait for the end of what is computed; the first look does not see it."""
+        done = wait(futures).done
+        if futures in looked_at:
+            return SimpleNamespace(done=done)
+        looked_at.append(futures)
+        return SimpleNamespace(done=())
+
+    class Watching(nn.Callback):
+        def update(self, *progress):
+            told.append(progress)
+
+    monkeypatch.setattr(run, "wait", ends_unnoticed)
+    x = np.random.default_rng(0).normal(size=(ROWS, 4))
+    ds = nn.Dataset(x, x.sum(axis=1), "regression")
+    ds.weights = None if weight is None else np.full(ROWS, weight)
+    net = nn.Network("4,8,1", backend="omp", dtype="float64", threads=1)
+    several = {"networks": networks} if networks > 1 else {}
+    nn.train(net, ds, holdout=0.0, epochs=3, callback=Watching(), **several)
+    assert [progress[:3] for progress in told] == [(n, ROWS, ROWS) for n in (1, 2, 3)]
+    losses = [loss for *_, loss in told]
+    assert losses == pytest.approx(net.history["loss"], rel=1e-12)
