@@ -85,8 +85,8 @@ def load(  # noqa: PLR0913 - settings by keyword
     choices: categories, numbers, dates, ordered, drop, id, missing, strict, separator,
     header, weight, exposure, group, time, positive: what a person says of a table's
     columns and layout, see Choices; weight and exposure may be values of each row of
-    a frame or an array, beside it. Other columns are taken for what their fields are, and
-    Dataset.left_out names those that tell nothing.
+    a frame or an array, beside it. Other columns are taken for what their fields are,
+    and Dataset.left_out names those that tell nothing.
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or
     task that cannot be).

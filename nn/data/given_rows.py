@@ -46,9 +46,7 @@ def read_rows(net, x) -> np.ndarray | TableRows:
     return _read(net, x)[0]
 
 
-def _read(
-    net, x, exposure=None
-) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
+def _read(net, x, exposure=None) -> tuple[np.ndarray | TableRows, np.ndarray | None]:
     """Return the rows that read_rows returns, and their exposures or None."""
     if isinstance(x, (str, os.PathLike)):
         from .loading import load_for

@@ -56,7 +56,7 @@ from .roles import (
     without_unlabelled,
     without_weightless,
 )
-from .schema import EXPOSURE, Places, Schema, check_has_exposure
+from .schema import EXPOSURE, Choices, Places, Schema, check_has_exposure
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
 from .splits import Split, split_rows
 from .table_rows import TableRows
@@ -621,14 +621,7 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     if target is not None:
         schema = replace(schema, target=target)
     choices = replace(schema.choices, strict=strict)
-    beside = {}
-    if weight is not None:
-        beside["weights"] = weight
-        choices = replace(choices, weight=None)
-    if exposure is not None:
-        check_has_exposure(choices)
-        beside["exposures"] = exposure
-        choices = replace(choices, exposure=None)
+    choices, beside = _without_columns(choices, weight, exposure)
     if separator:
         choices = replace(choices, separator=separator)
     if header:
@@ -645,6 +638,21 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     if labelled:
         return ds.for_loss(net.loss)
     return ds
+
+
+def _without_columns(choices: Choices, weight, exposure) -> tuple[Choices, dict]:
+    """Return (choices without columns whose places values of each row take, these
+    values as a Dataset names them). Raises UsageError for exposures that a model does
+    not have."""
+    beside = {}
+    if weight is not None:
+        beside["weights"] = weight
+        choices = replace(choices, weight=None)
+    if exposure is not None:
+        check_has_exposure(choices)
+        beside["exposures"] = exposure
+        choices = replace(choices, exposure=None)
+    return choices, beside
 
 
 def without_gaps(net, ds: Dataset, cure: str = "") -> Dataset:

@@ -292,9 +292,7 @@ def _index(word: str) -> int | None:
         return None
 
 
-def _word_in(
-    source: TableSource, schema: Schema, word: str, targets: list[int]
-) -> str:
+def _word_in(source: TableSource, schema: Schema, word: str, targets: list[int]) -> str:
     """Return what a table calls a column that a model knows by an index in the table of
     its training: by its name, where both have names, by its place where the table lacks
     the targets."""

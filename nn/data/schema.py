@@ -81,8 +81,8 @@ class Schema:
     features are numbers without gaps, and inputs.
     follows_model: the columns are those of a model. encoding: what its columns become,
     None: they are plain numbers; left_out: columns of its file that were no inputs, by
-    their indices; names_left_out: (index, name) of those that have names. fills_gaps: the model has medians of plain numbers, which stand for
-    gaps.
+    their indices; names_left_out: (index, name) of those that have names. fills_gaps:
+    the model has medians of plain numbers, which stand for gaps.
     gaps: the words for a gap, beside those of choices. code_page: of text that is no
     UTF-8. pictures: how the model reads them, see pixels.py. number_type,
     target_type: float32 or float64, in which the model reads columns of numbers, and
