@@ -47,6 +47,8 @@ class Loss(NamedTuple):
     targets: str = ""
     has: Callable | None = None
     metric: str | None = None  # that is its mean in the targets' own units
+    # by which the importance of columns is measured; None: that of the task
+    importance: str | None = None
 
 
 class Optimizer(NamedTuple):
@@ -86,6 +88,8 @@ class Metric(NamedTuple):
     label: str
     of: dict[str, str]  # task -> what its formula takes, a name of core/metrics.py
     higher_is_better: bool = True
+    # targets are taken as the training scaled them, which its constant is for
+    of_scaled: bool = False
 
 
 class Task(NamedTuple):
@@ -93,6 +97,7 @@ class Task(NamedTuple):
 
     output: str  # activation of the output layer, when nobody says otherwise
     loss: str  # the same
+    importance: str  # the metric by which that of columns is measured
     of_classes: bool = True  # outputs are scores of classes; else values in units
     # each output has a column of targets; else targets are the numbers of classes
     by_output: bool = False
@@ -161,18 +166,20 @@ def _deviance(formula: str, power: float, targets: str, has: Callable) -> Loss:
         targets=targets,
         has=has,
         metric="deviance",
+        importance="deviance",
     )
 
 
 LOSSES = {
     "mse": Loss("(a - y)^2"),
-    "mae": Loss("|a - y|"),
+    "mae": Loss("|a - y|", importance="mae"),
     "huber": Loss(
         "(a - y)^2 / 2, beyond a distance of D: D (|a - y| - D/2)",
         constants=(1.0,),
         constant="D",
         holds=lambda distance: 1e-30 <= distance <= 1e30,
         range="1e-30 <= D <= 1e30",
+        importance="huber",
     ),
     "quantile": Loss(
         "A (y - a), where a is above y (1 - A) (a - y)",
@@ -183,6 +190,7 @@ LOSSES = {
         takes_several=True,
         task="regression",
         metric="pinball",
+        importance="pinball",
     ),
     "bce": Loss("binary cross entropy, from the logits of a sigmoid layer", "sigmoid"),
     "focal": Loss(
@@ -321,11 +329,11 @@ THRESHOLD_RULES = {
 """By which --threshold finds a number (core/thresholds.py)."""
 
 TASKS = {
-    "binary": Task("sigmoid", "bce"),
-    "multiclass": Task("softmax", "ce"),
+    "binary": Task("sigmoid", "bce", "roc_auc"),
+    "multiclass": Task("softmax", "ce", "loss"),
     # several targets of two classes each
-    "multilabel": Task("sigmoid", "bce", by_output=True),
-    "regression": Task("linear", "mse", of_classes=False, by_output=True),
+    "multilabel": Task("sigmoid", "bce", "roc_auc", by_output=True),
+    "regression": Task("linear", "mse", "rmse", of_classes=False, by_output=True),
 }
 
 
@@ -362,6 +370,7 @@ METRICS = {
     "r2": Metric("R2", {"regression": "numbers"}),
     "deviance": Metric("mean deviance", {"regression": "losses"}, False),
     "pinball": Metric("pinball loss", {"regression": "losses"}, False),
+    "huber": Metric("Huber loss", {"regression": "losses"}, False, of_scaled=True),
     "persistence_rmse": Metric("RMSE of persistence", {"regression": "series"}, False),
     "skill": Metric("skill", {"regression": "series"}),
 }

@@ -486,8 +486,9 @@ def skill(
 
 @formula_of("losses", "deviance")
 @formula_of("losses", "pinball")
+@formula_of("losses", "huber")
 def mean_loss(losses: np.ndarray, mean: Callable) -> float:
-    """Return the mean of the losses of rows, in the targets' own units."""
+    """Return the mean of the losses of rows."""
     return mean(losses)
 
 

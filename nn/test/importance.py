@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.bootstrap import Sampling, in_each_resample, student_quantile
-from ..core.metrics import Judged, check_metric, formula_name, metric
+from ..core.metrics import Judged, check_metric, checked_weights, formula_name
 from ..data.dataset import Dataset, as_read_by
 from ..data.loading import load_for, without_gaps
 from ..data.table_rows import TableRows
 from ..matrix import matmul
 from ..nn import Network
-from ..nn_aux import METRICS
+from ..nn_aux import METRICS, TASKS, loss_of
 from ..utils import DataError, UsageError, listed, log, network_of
 from .reports import truth_and_scores, warn_of_trained
 from .trained_rows import trained_on
@@ -31,13 +31,6 @@ MISSED = 0.05  # share of intervals that do not hold the true value
 CORRELATED = 0.9  # correlation from which two columns share what they say
 # each repeat takes all rows up to this number; of more it takes a part, as large
 ALL_ROWS = 4_000
-# the metric that is lost, by task
-USUAL_METRICS = {
-    "binary": "roc_auc",
-    "multiclass": "loss",
-    "multilabel": "roc_auc",
-    "regression": "rmse",
-}
 CURVES = 4  # columns that have a curve
 CURVE_POINTS = 16  # points of a column of numbers
 CURVE_WORDS = 8  # points of a column of words
@@ -102,9 +95,10 @@ def importance(
     ds, parts = _counting(as_read_by(net, ds), parts)
     if parts is None:
         warn_of_trained(trained_on(net, ds))
-    name = metric_name or USUAL_METRICS[net.task]
+    if metric_name is not None:
+        check_metric(metric_name, net.task)
+    name = metric_name or loss_of(net.loss).importance or TASKS[net.task].importance
     names = names_of(net)
-    check_metric(name, net.task)
     ds = without_gaps(net, ds)
     judge = _Judge(net, ds, name, parts or [(np.arange(ds.rows), None)])
     groups = _groups_of(names, group_columns)
@@ -272,6 +266,11 @@ class _Judge:
         self.all = [np.arange(len(rows)) for rows, *_ in self.parts]
         scores = self.scores.astype(net.value_dtype)
         self.truth, _, self.weights = truth_and_scores(net, ds, scores)
+        self.formula = formula_name(name, net.task, net.loss)
+        self.scaling = None
+        if METRICS[self.formula].of_scaled:
+            self.scaling = net.members[0].target_scaling
+            self.truth = self._scaled(self.truth)
         rows = self.rows_of(self.all)
         self.place = np.zeros(ds.rows, np.int64)  # of a row among those that are judged
         self.place[rows] = np.arange(len(rows))
@@ -313,18 +312,29 @@ class _Judge:
         """Return the metric of the chosen rows. Raises DataError where it is
         undefined."""
         rows = self.rows_of(chosen)
-        value = metric(
-            self.name,
-            self.net.task,
-            self.truth[rows],
-            scores[rows],
-            _at(self.weights, rows),
-            threshold=self.net.threshold,
-        )
+        weights = checked_weights(_at(self.weights, rows), len(rows))
+        value = self._judged(rows, scores).values(weights, [self.formula])[self.formula]
         if value is None:
             fault = f"{self.name} is undefined for these {len(rows)} rows"
             raise UndefinedMetric(f"{fault}; give more, or another --monitor")
         return value
+
+    def _scaled(self, values: np.ndarray) -> np.ndarray:
+        """Return targets, or predictions of them, (rows, outputs), as the metric takes
+        them."""
+        if self.scaling is None:
+            return values
+        return self.scaling.apply(values, np.float64)
+
+    def _judged(self, rows: np.ndarray, scores: np.ndarray) -> Judged:
+        """Return what the metric of some rows is formed from."""
+        return Judged(
+            self.net.task,
+            self.truth[rows],
+            self._scaled(scores[rows]),
+            self.net.threshold,
+            loss=self.net.loss,
+        )
 
     def resampled_weights(self, chosen) -> np.ndarray:
         """Return the weights of the chosen rows in each resample of all rows,
@@ -347,18 +357,15 @@ class _Judge:
         """Return the metric of the chosen rows, and by each of the weights that
         resamples give them."""
         rows = self.rows_of(chosen)
-        name = formula_name(self.name, self.net.task)
-        judged_rows = Judged(
-            self.net.task, self.truth[rows], scores[rows], self.net.threshold
-        )
+        judged_rows = self._judged(rows, scores)
         values = np.full(len(row_weights), np.nan)
         # what is undefined in a resample does not count
         with np.errstate(all="ignore"):
             for resample, weights in enumerate(row_weights):
                 if weights.any():
                     weights = weights.astype(np.float64)
-                    metrics = judged_rows.values(weights, [name], exact=False)
-                    values[resample] = metrics[name]
+                    metrics = judged_rows.values(weights, [self.formula], exact=False)
+                    values[resample] = metrics[self.formula]
         return _Metrics(self.metric(chosen, scores), values)
 
     def loss(self, before, after):

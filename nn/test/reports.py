@@ -546,7 +546,7 @@ def _truth(net: Network, ds) -> np.ndarray:
 def _kind_of(task: str) -> tuple:
     """Return what targets are like, which networks of one kind share."""
     kind = TASKS.get(task)
-    return kind and kind[2:]
+    return kind and (kind.of_classes, kind.by_output)
 
 
 def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:

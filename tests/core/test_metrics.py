@@ -402,6 +402,7 @@ def test_metrics_know_which_way_is_better_and_have_a_formula_for_each_of_their_t
         "persistence_rmse",
         "deviance",
         "pinball",
+        "huber",
         "hamming_loss",
     }
     assert Monitor("loss").is_better(0.1, 0.2)
