@@ -322,24 +322,6 @@ def classified(counts):
     return Dataset(x, y, "multiclass", texts)
 
 
-@examples(60)
-@given(
-    st.lists(st.integers(0, 60), min_size=2, max_size=4).filter(any),
-    st.integers(0, 99),
-    st.integers(0, 2**32 - 1),
-)
-def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, seed):
-    ds = classified(counts)
-    train, _, held = split_rows(ds, percent / 100, 0, seed)
-    assert train.dtype == held.dtype == np.int64
-    expected = list(range(ds.rows))
-    assert sorted([*train, *held]) == expected
-    assert (np.diff(train) > 0).all()
-    assert (np.diff(held) > 0).all()
-    expected = [count * percent // 100 for count in counts]
-    assert ds.class_counts(held) == expected
-
-
 def test_holdout_depends_on_the_seed_alone():
     ds = classified([100, 300])
     holdout = split_rows(ds, 0.2, 0, 1).holdout.tolist()

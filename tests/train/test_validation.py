@@ -2,7 +2,6 @@
 --refit uses all rows."""
 
 import math
-import signal
 from functools import partial
 
 import numpy as np
@@ -22,7 +21,7 @@ from nn.train import decision
 from nn.train import member as of_member
 from nn.train.effort_plan import rule_for
 from nn.train.options import Monitor, flat_after
-from nn.utils import DataError, NnError, Stopped, UsageError
+from nn.utils import DataError, NnError, UsageError
 from nn.watch.callbacks import Callback
 
 SPEC = {"binary": "6,30,1", "multiclass": "6,30,3", "regression": "6,30,2"}
@@ -107,21 +106,6 @@ def test_the_loss_of_validation_rows_is_monitored_and_without_them_nothing_chang
     assert set(net.history) == {"loss", "val_loss"}
 
 
-@pytest.mark.parametrize("patience", [1, 3])
-def test_training_stops_after_so_many_epochs_without_a_better_one(patience):
-    ds = data(rows=200)
-    _, whole = trained(ds, validation=0.4, epochs=60)
-    _, stopped = trained(ds, validation=0.4, epochs=60, patience=patience)
-    values = whole["val_metric"]
-    end = next(
-        e for e in range(1, 61) if e - (values.index(min(values[:e])) + 1) >= patience
-    )
-    assert end < 60, "the data should be such that training stops early"
-    assert stopped["val_metric"] == values[:end]
-    assert stopped["best_epoch"] == end - patience
-    assert stopped["loss"] == whole["loss"][:end]  # the schedule is as it was
-
-
 def test_a_plateau_is_a_cooldown_of_as_many_epochs_as_the_metric_gains():
     ds = data(rows=200)
     flags = {"validation": 0.4, "schedule": "plateau", "patience": 5}
@@ -170,25 +154,6 @@ def test_an_undefined_value_is_never_the_best():
     assert not Monitor("loss").is_over([1.0] * 100)
 
 
-def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided():
-    ds = data("multiclass")
-    alone = split_rows(ds, 0.2, 0.0, 5)
-    both = split_rows(ds, 0.2, 0.25, 5)
-    assert np.array_equal(alone.holdout, both.holdout)
-    expected = np.arange(ds.rows)
-    assert np.array_equal(np.sort(np.concatenate(both)), expected)
-    for training, validation, _ in zip(*map(ds.class_counts, both)):
-        assert validation == int(0.25 * (training + validation))
-    ds.groups = np.random.default_rng(1).integers(0, 40, 900)
-    parts = split_rows(ds, 0.2, 0.25, 0)
-    groups = [set(ds.groups[rows].tolist()) for rows in parts]
-    assert all(groups)
-    expected = len(set.union(*groups))
-    assert sum(map(len, groups)) == expected
-    assert len(parts.holdout) == pytest.approx(180, abs=20)
-    assert not np.array_equal(parts.holdout, split_rows(ds, 0.2, 0.25, 1).holdout)
-
-
 def test_the_split_has_a_seed_of_its_own():
     net = trained(data(), seed=1, split_seed=7, validation=0.2)[0]
     other = trained(data(), seed=2, split_seed=7, validation=0.2)[0]
@@ -201,19 +166,6 @@ def test_the_split_has_a_seed_of_its_own():
     again = trained(data(), **{"seed": 4, "split_seed": 4})[0]
     expected = flattened(again.parameters()).tobytes()
     assert flattened(same.parameters()).tobytes() == expected
-
-
-def test_the_last_rows_or_groups_in_time_are_held_out_and_those_before_them_validate():
-    times = np.random.default_rng(1).permutation(900).astype(float)
-    parts = split_rows(data(times=times), 0.2, 0.25, 0)
-    spans = [(times[rows].min(), times[rows].max()) for rows in parts]
-    assert spans == [(0, 539), (540, 719), (720, 899)]
-    parts = split_rows(data(times=np.arange(900) // 100), 0.15, 0.0, 0)
-    assert len(parts.holdout) == 100  # not 135, which would divide a time
-    groups = np.arange(900) // 30
-    parts = split_rows(data(groups=groups, times=-np.arange(900.0)), 0.2, 0.25, 0)
-    assert np.array_equal(parts.holdout, np.arange(180))
-    assert np.array_equal(parts.validation, np.arange(180, 360))
 
 
 def test_rare_classes_are_told_in_one_line(caplog):
@@ -240,34 +192,6 @@ def test_validation_rows_of_classes_that_the_network_does_not_have_are_refused()
     net = nn.Network.for_data(ds)
     with pytest.raises(DataError, match=r"found class \w+, expected one of high, low"):
         nn.train(net, ds, epochs=1, validation=others)
-
-
-@pytest.mark.parametrize("schedule", ["cooldown", "constant"])
-def test_refit_is_a_training_by_hand_on_both(schedule):
-    """Of all rows that are not held out, stopped after the best epoch."""
-    ds = data()
-    flags = {"schedule": schedule, "epochs": EPOCHS}
-    stop = nn.StopRequest()
-    net, result = trained(ds, validation=0.3, refit=True, **flags)
-
-    class Stopping(Callback):
-        def epoch(self, epoch, *_):
-            if epoch == result["best_epoch"]:
-                stop.request(signal.SIGTERM)
-
-    by_hand = nn.Network(SPEC["binary"], "binary", seed=3, backend="omp")
-    if result["best_epoch"] < EPOCHS:
-        with pytest.raises(Stopped):
-            nn.train(
-                by_hand, ds, learning_rate=0.02, callback=Stopping(), stop=stop, **flags
-            )
-    expected = flattened(by_hand.parameters()).tobytes()
-    assert flattened(net.parameters()).tobytes() == expected
-    assert net.scaling.to_dict() == by_hand.scaling.to_dict()
-    assert result["refit"] == {"rows": 721, "loss": by_hand.history["loss"]}
-    assert result["rows"] == 721
-    expected = trained(ds, validation=0.3, **flags)[1]["val_metric"]
-    assert result["val_metric"] == expected
 
 
 def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):

@@ -1,0 +1,409 @@
+"""Whole trainings beside plain NumPy: settings drawn together, each batch of each
+epoch, what judges, what is kept.
+
+The draws of the generator, the initial parameters and the split of rows are taken as
+they are: tests/backends and tests/data judge them.
+"""
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import nn
+from nn.core.random import STREAM_SHUFFLE, shuffled
+from nn.data.splits import fold_rows, split_rows
+
+OUTPUTS = {"two": 1, "three": 3, "number": 1, "numbers": 2, "counts": 1}
+METRICS = {
+    "two": ("accuracy", "brier"),
+    "three": ("accuracy", "brier"),
+    "number": ("rmse", "mae"),
+    "numbers": ("rmse", "mae"),
+    "counts": ("rmse", "mae"),
+}
+SCHEDULES = {
+    "constant": lambda done: 1.0,
+    "linear": lambda done: 1 - done,
+    "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+    "cooldown": lambda done: 1.0 if done <= 0.75 else 4 * (1 - done),
+}
+HIDDEN = 3
+CASES = 60
+
+
+class Case(NamedTuple):
+    task: str
+    backend: str
+    seed: int
+    way: str  # one, networks, folds
+    settings: dict
+
+
+def drawn_case(seed: int) -> Case:
+    rng = np.random.default_rng([7, seed])
+
+    def one_of(*values):
+        return values[rng.integers(len(values))]
+
+    task = one_of(*OUTPUTS)
+    settings = {
+        "epochs": int(rng.integers(2, 7)),
+        "batch_number": int(rng.integers(4, 20)),
+        "learning_rate": 0.05,
+        "weight_decay": one_of(0.0, 0.2),
+        "schedule": one_of(*SCHEDULES),
+        "scaling": one_of("standardization", "normalization"),
+        "holdout": one_of(0.0, 0.2),
+        "optimizer": one_of("adam", "sgd", "sgd"),
+        "split_seed": one_of(None, 9),
+        "freeze": one_of(None, None, 1),
+    }
+    backend = one_of("seq", "omp")
+    if settings["optimizer"] == "sgd":
+        settings["momentum"] = one_of(0.0, 0.8)
+    if task in ("two", "three"):
+        settings["class_weight"] = one_of(
+            "none", "balanced", "1,3,0.5"[: 3 + 4 * (task == "three")]
+        )
+    if task == "two":
+        settings["threshold"] = one_of(0.5, 0.35)
+    if one_of(True, True, False):
+        settings["validation"] = 0.25
+        settings["monitor"] = one_of(None, *METRICS[task])
+        settings["patience"] = one_of(None, 1, 2)
+        settings["refit"] = one_of(None, True)
+    way = one_of("one", "one", "networks", "folds")
+    if way != "one":
+        settings[way] = 3
+    return Case(
+        task, backend, seed, way, {k: v for k, v in settings.items() if v is not None}
+    )
+
+
+def drawn_data(case: Case) -> nn.Dataset:
+    rng = np.random.default_rng([8, case.seed])
+    rows = 70
+    x = rng.normal(size=(rows, 4)) * [1, 3, 0.5, 2] + [0, 5, -1, 0]
+    score = x[:, 0] + x[:, 3] / 2 + rng.normal(size=rows)
+    facts = {}
+    if rng.random() < 0.6:
+        facts["weights"] = rng.choice(
+            [0.0, 0.5, 1.0, 3.0], rows, p=[0.1, 0.3, 0.3, 0.3]
+        )
+    if rng.random() < 0.3:
+        facts["groups"] = np.arange(rows) // 3
+    if case.task in ("two", "three"):
+        y = np.digitize(score, [-0.4] if case.task == "two" else [-1, 1])
+        names = ["a", "b", "c"][: y.max() + 1]
+        task = "binary" if case.task == "two" else "multiclass"
+        return nn.Dataset(x, y.astype(np.int32), task, names, **facts)
+    if case.task == "counts":
+        facts["exposures"] = rng.uniform(0.5, 3, rows)
+        y = rng.poisson(np.exp(score / 3) * facts["exposures"]).astype(float)
+    else:
+        y = 40 + 6 * score
+    if case.task == "numbers":
+        y = np.stack([y, score - x[:, 1]], axis=1)
+        y[rng.random(rows) < 0.3, 1] = np.nan
+    return nn.Dataset(x, y, "regression", **facts)
+
+
+class Plain:
+    """The training of one network on some rows of a case, judged by others."""
+
+    def __init__(self, case, ds, seed, start, training, judging):
+        self.case = case
+        self.settings = case.settings
+        self.seed = seed
+        self.start = start
+        self.x = ds.x
+        self.y = np.array(ds.y, float).reshape(ds.rows, -1)
+        self.weights = np.ones(ds.rows) if ds.weights is None else ds.weights
+        if case.task == "counts":  # rates, which count by their exposures
+            self.y = self.y / ds.exposures[:, None]
+            self.weights = self.weights * ds.exposures / ds.exposures.mean()
+        self.training = training
+        self.judging = judging
+        self.losses = []
+        self.judged = []
+        self.values = []
+        self.kept = start
+
+    # ---- what training rows decide
+
+    @cached_property
+    def constants(self):
+        """Shift and scale of the inputs."""
+        x = self.x[self.training]
+        if self.settings["scaling"] == "normalization":
+            return x.min(axis=0), x.max(axis=0) - x.min(axis=0)
+        return self.moments(x, self.training)
+
+    @cached_property
+    def inputs(self) -> np.ndarray:
+        shift, scale = self.constants
+        return (self.x - shift) / scale
+
+    def moments(self, values, rows):
+        """Return mean and deviation of columns by the rows that have them."""
+        both = []
+        for column in values.T:
+            known = ~np.isnan(column)
+            weights = self.weights[rows][known]
+            mean = np.average(column[known], weights=weights)
+            square = np.average((column[known] - mean) ** 2, weights=weights)
+            both.append((mean, math.sqrt(square)))
+        return np.array(both).T
+
+    @cached_property
+    def units(self):
+        """Shift and scale of the targets."""
+        if self.case.task in ("two", "three"):
+            return 0.0, 1.0
+        shift, scale = self.moments(self.y[self.training], self.training)
+        return (0.0 if self.case.task == "counts" else shift), scale
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """As how much each row counts in the loss."""
+        asked = self.settings.get("class_weight", "none")
+        if asked == "none":
+            return self.weights
+        labels = self.y[:, 0].astype(int)
+        if asked != "balanced":
+            return self.weights * np.array(list(map(float, asked.split(","))))[labels]
+        rows = self.training
+        sums = np.bincount(labels[rows], self.weights[rows])
+        return self.weights * (sums.sum() / len(sums) / sums)[labels]
+
+    # ---- the network
+
+    def outputs(self, vector, rows):
+        """Return what the layers give: hidden values and those before the loss."""
+        w1, b1, w2, b2 = self.parts(vector)
+        hidden = np.tanh(self.inputs[rows] @ w1.T + b1)
+        return hidden, hidden @ w2.T + b2
+
+    def parts(self, vector):
+        inputs = self.x.shape[1]
+        outputs = OUTPUTS[self.case.task]
+        ends = np.cumsum([HIDDEN * inputs, HIDDEN, outputs * HIDDEN])
+        w1, b1, w2, b2 = np.split(vector, ends)
+        return w1.reshape(HIDDEN, inputs), b1, w2.reshape(outputs, HIDDEN), b2
+
+    def row_losses(self, z, rows):
+        """Return the loss of each row, and its slope by z."""
+        shift, scale = self.units
+        y = (self.y[rows] - shift) / scale
+        if self.case.task == "two":
+            return (np.logaddexp(0, z) - z * y)[:, 0], 1 / (1 + np.exp(-z)) - y
+        if self.case.task == "three":
+            one_hot = np.arange(3) == y
+            log_sum = np.logaddexp.reduce(z, axis=1)
+            return log_sum - z[one_hot], np.exp(z - log_sum[:, None]) - one_hot
+        if self.case.task == "counts":
+            logs = np.where(y > 0, y * np.log(np.where(y > 0, y, 1)), 0)
+            return (2 * (logs - y * z - y + np.exp(z)))[:, 0], 2 * (np.exp(z) - y)
+        error = np.where(np.isnan(y), 0, z - y)
+        return (error**2).mean(axis=1), 2 * error / y.shape[1]
+
+    def gradient(self, vector, rows):
+        """Return the sum of the losses of rows, by their weights, and its gradient."""
+        hidden, z = self.outputs(vector, rows)
+        losses, slopes = self.row_losses(z, rows)
+        slopes = slopes * self.counts[rows, None]
+        _, _, w2, _ = self.parts(vector)
+        below = slopes @ w2 * (1 - hidden**2)
+        gradient = [
+            below.T @ self.inputs[rows],
+            below.sum(0),
+            slopes.T @ hidden,
+            slopes.sum(0),
+        ]
+        if self.settings.get("freeze"):
+            gradient[:2] = [0 * gradient[0], 0 * gradient[1]]
+        return (losses * self.counts[rows]).sum(), np.concatenate(
+            [g.ravel() for g in gradient]
+        )
+
+    # ---- epochs
+
+    def train(self, epochs: int):
+        """Train for so many epochs, or until patience ends; return the parameters."""
+        settings = self.settings
+        vector = self.start.copy()
+        decays = np.concatenate(
+            [np.full(part.size, part.ndim == 2) for part in self.parts(vector)]
+        )
+        if settings.get("freeze"):
+            decays[: HIDDEN * self.x.shape[1]] = False
+        first = np.zeros_like(vector)
+        second = np.zeros_like(vector)
+        step = 0
+        size = settings["batch_number"]
+        for epoch in range(epochs):
+            order = self.training[
+                shuffled(len(self.training), self.seed, STREAM_SHUFFLE, epoch)
+            ]
+            loss = 0.0
+            for at in range(0, len(order), size):
+                rows = order[at : at + size]
+                step += 1
+                sum_of_losses, gradient = self.gradient(vector, rows)
+                loss += sum_of_losses
+                gradient = gradient / self.counts[rows].sum()
+                rate = self.rate(epoch, at / len(order))
+                keep = 1 - rate * settings["weight_decay"] * decays
+                if settings["optimizer"] == "sgd":
+                    first = settings["momentum"] * first + gradient
+                    vector = keep * vector - rate * first
+                    continue
+                first = 0.9 * first + 0.1 * gradient
+                second = 0.999 * second + 0.001 * gradient**2
+                mean = first / (1 - 0.9**step)
+                root = np.sqrt(second / (1 - 0.999**step))
+                vector = keep * vector - rate * mean / (root + 1e-8)
+            self.losses.append(loss / self.counts[self.training].sum())
+            if not len(self.judging):
+                continue
+            self.judge(vector)
+            if self.best == epoch:
+                self.kept = vector
+            if epoch - self.best >= settings.get("patience", math.inf):
+                break
+        return vector
+
+    def rate(self, epoch: int, done: float) -> float:
+        """Return the rate where a share of the epoch is done: between its eighths in a
+        straight line."""
+        factor = SCHEDULES[self.settings["schedule"]]
+        eighths = [factor((epoch + k / 8) / self.settings["epochs"]) for k in range(9)]
+        return self.settings["learning_rate"] * np.interp(
+            8 * done, np.arange(9), eighths
+        )
+
+    def judge(self, vector):
+        rows = self.judging
+        _, z = self.outputs(vector, rows)
+        self.judged.append(
+            np.average(self.row_losses(z, rows)[0], weights=self.counts[rows])
+        )
+        monitor = self.settings.get("monitor")
+        self.values.append(self.metric(monitor, z) if monitor else self.judged[-1])
+
+    def metric(self, name: str, z) -> float:
+        """Return a metric of the rows that judge, by the weights of rows alone."""
+        weights = self.weights[self.judging]
+        y = self.y[self.judging]
+        if self.case.task in ("two", "three"):
+            share = np.exp(z - np.logaddexp.reduce(z, axis=1)[:, None])
+            truth = np.arange(3) == y
+            said = z.argmax(axis=1)
+            if self.case.task == "two":
+                share = 1 / (1 + np.exp(-z))
+                truth = y
+                said = share[:, 0] >= self.settings.get("threshold", 0.5)
+            values = said == y[:, 0]
+            if name == "brier":
+                values = ((share - truth) ** 2).sum(axis=1)
+            return np.average(values, weights=weights)
+        shift, scale = self.units
+        values = np.exp(z) if self.case.task == "counts" else z
+        errors = values * scale + shift - y
+        known = ~np.isnan(errors)
+        by_value = (known * weights[:, None])[known]
+        if name == "rmse":
+            return math.sqrt(np.average(errors[known] ** 2, weights=by_value))
+        return np.average(np.abs(errors[known]), weights=by_value)
+
+    @property
+    def best(self) -> int:
+        """The first of the best epochs, from 0."""
+        is_higher = self.settings.get("monitor") == "accuracy"
+        values = [-value if is_higher else value for value in self.values]
+        return values.index(min(values))
+
+
+def plainly_trained(case, ds, seed, start, split):
+    """Return (the training that chooses the epoch, the parameters that are kept, the
+    losses of the refit)."""
+    is_validated = "validation" in case.settings
+    judging = split.validation if is_validated else split.holdout
+    choosing = Plain(case, ds, seed, start, split.training, judging)
+    vector = choosing.train(case.settings["epochs"])
+    if not case.settings.get("refit"):
+        return choosing, choosing.kept if is_validated else vector, []
+    again = Plain(case, ds, seed, start, split.known, split.known[:0])
+    vector = again.train(choosing.best + 1)
+    return choosing, vector, again.losses
+
+
+def splits_of(case, ds) -> list:
+    """Return the split of each network's rows."""
+    seed = case.settings.get("split_seed", case.seed)
+    validation = case.settings.get("validation", 0.0)
+    split = split_rows(ds, case.settings["holdout"], validation, seed)
+    if case.way != "folds":
+        return [split] * case.settings.get("networks", 1)
+    splits = []
+    for fold in fold_rows(ds, split.known, 3, seed):
+        of_fold = split_rows(ds, 0.0, validation, seed, fold.training)
+        splits.append(of_fold._replace(holdout=fold.tested))
+    return splits
+
+
+@pytest.mark.parametrize("number", range(CASES))
+def test_a_training_is_the_one_in_plain_numpy(number):
+    case = drawn_case(number)
+    ds = drawn_data(case)
+    loss = "poisson" if case.task == "counts" else None
+    layers = f"4,{HIDDEN}:tanh,{OUTPUTS[case.task]}"
+    how = {"loss": loss, "backend": case.backend, "dtype": "float64"}
+    net = nn.Network(layers, ds.task, seed=case.seed, **how)
+    figures = nn.train(net, ds, **case.settings)
+    trainings = []
+    for place, (member, split) in enumerate(
+        zip(net.members, splits_of(case, ds), strict=True)
+    ):
+        seed = case.seed + place
+        start = nn.Network(layers, ds.task, seed=seed, **how).vector
+        plain, vector, refit = plainly_trained(case, ds, seed, start, split)
+        trainings.append(plain)
+        if refit and case.way == "one":
+            assert figures["refit"]["loss"] == pytest.approx(refit, rel=1e-8)
+            assert figures["refit"]["rows"] == len(split.known)
+        assert member.history["loss"] == pytest.approx(plain.losses, rel=1e-8)
+        assert (member.history["val_loss"] or []) == pytest.approx(
+            plain.judged, rel=1e-8
+        )
+        np.testing.assert_allclose(member.vector, vector, rtol=1e-6, atol=1e-9)
+    # what the network of all reads
+    split = splits_of(case._replace(way="one"), ds)[0]
+    is_of_all = case.way == "folds" or case.settings.get("refit")
+    rows = split.known if is_of_all else split.training
+    shift, scale = Plain(case, ds, 0, start, rows, rows).constants
+    np.testing.assert_allclose(net.scaling.shift, shift, rtol=1e-12)
+    np.testing.assert_allclose(net.scaling.scale, scale, rtol=1e-12)
+    means = {"loss": "losses", "val_loss": "judged"}
+    if "validation" in case.settings:
+        means["val_metric"] = "values"
+        found = [figures] if case.way == "one" else figures["members"]
+        best = [plain.best + 1 for plain in trainings]
+        assert [one["best_epoch"] for one in found] == best
+    longest = max(len(plain.losses) for plain in trainings)
+    assert figures["epochs_run"] == longest
+    for told, name in means.items():
+        each = [lasting(getattr(plain, name), plain, longest) for plain in trainings]
+        if all(each):
+            assert figures[told] == pytest.approx(np.mean(each, axis=0), rel=1e-8)
+
+
+def lasting(values: list, plain: Plain, epochs: int) -> list:
+    """Return the values of all epochs: a network that has ended counts by that which
+    it keeps."""
+    if len(values) in (0, epochs):
+        return values
+    return values + [values[plain.best]] * (epochs - len(values))
