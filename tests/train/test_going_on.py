@@ -366,11 +366,13 @@ def test_images_go_on_too(folder):
     assert further.network.history["loss"][-1] < model.network.history["loss"][-1]
 
 
-def test_rows_of_all_trainings_are_known_by_their_data(here):
-    """Each file is divided by the seed as its training divided it."""
-    nn.fit("two.csv", init="one.bin", epochs=1).save("two.bin")
+@pytest.mark.parametrize("model", ["one.bin", "three.bin"])
+def test_rows_of_all_trainings_are_known_by_their_data(here, model):
+    """Each file is divided by the seed as its training divided it; rows of the first
+    one in another file are known by themselves."""
+    nn.fit("two.csv", init=model, epochs=1).save("two.bin")
     nn.fit("new.csv", init="two.bin", epochs=1).save("new.bin")
-    net = nn.Network.load("new.bin")
+    net = nn.Network.of_file("new.bin")
     assert len(net.ancestors) == 2
     for file in ("one.csv", "two.csv", "new.csv"):
         ds = nn.load_for(net, file)
@@ -379,7 +381,11 @@ def test_rows_of_all_trainings_are_known_by_their_data(here):
         assert nn.test(net, ds.of_rows(split.holdout))["trained_rows"] == 0
         assert 0 < len(split.holdout) < ds.rows
     assert succeed("test", "new.bin", "--json").json["trained_rows"] == 0
-    assert nn.Network.load("one.bin").ancestors == []
+    assert nn.Network.of_file(model).ancestors == []
+    head = Path("one.csv").read_text().splitlines(keepends=True)[:401]
+    Path("some.csv").write_text("".join(head))
+    known = nn.test(net, nn.load_for(net, "some.csv"))["trained_rows"]
+    assert known == pytest.approx(0.8 * 400, rel=0.25)
 
 
 def test_rows_that_judge_and_that_an_ancestor_knew_are_told(here, caplog):
