@@ -21,6 +21,11 @@ def noisy(folder):
         a, b = rng.normal(size=2) + label
         lines.append(f"{a:.4f},{b:.4f},{label}")
     (folder / "t.csv").write_text("\n".join(lines) + "\n")
+    weighted = [
+        "w," + lines[0],
+        *(f"{1 + 4 * int(line[-1])},{line}" for line in lines[1:]),
+    ]
+    (folder / "w.csv").write_text("\n".join(weighted) + "\n")
     shared = "train", "t.csv", "--layers", "2,4,1", "--epochs", 10, "-q"
     succeed(*shared, "-m", "folds.bin", "--folds", 4, "--holdout", 0)
     succeed(*shared, "-m", "held.bin", "--holdout", 0.4)
@@ -71,11 +76,16 @@ def test_a_rule_finds_it_on_rows_that_the_folds_did_not_know(noisy):
     assert trained.crossed.thresholds == net.crossed.thresholds
 
 
-def test_a_rule_finds_the_thresholds_of_a_training_that_calibrates(noisy):
-    """Each fold's by the temperature that the other folds tell."""
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_rule_finds_the_thresholds_of_a_training_that_calibrates(noisy, weighted):
+    """Each fold's by the temperature that the other folds tell, and by the weights of
+    their rows."""
     rule = "f1"
-    shared = "train", "t.csv", "--layers", "2,4,1", "--epochs", 10, "-q"
+    table = "w.csv" if weighted else "t.csv"
+    shared = "train", table, "--layers", "2,4,1", "--epochs", 10, "-q"
     shared += "--folds", 4, "--holdout", 0, "--learning_rate", 0.02
+    if weighted:
+        shared += "--weight", "w"
     shared += "--calibrate", "temperature", "-m"
     succeed(*shared, "calibrated.bin")
     succeed(*shared, "rule.bin", "--threshold", rule)
@@ -84,16 +94,23 @@ def test_a_rule_finds_the_thresholds_of_a_training_that_calibrates(noisy):
     trained, net = nets
     assert len({*net.crossed.temperatures}) == 4
     assert net.crossed.thresholds == trained.crossed.thresholds
-    ds = nn.load("t.csv")
+    y = nn.load("t.csv").y
+    weights = np.ones(400)
+    if weighted:
+        weights = 1.0 + 4 * y
     cuts = []
     for fold, temperature in enumerate(net.crossed.temperatures):
         others = net.crossed.of_row != fold
         scores = tempered(net.crossed.scores[others], temperature)
-        cuts.append(best_threshold(rule, ds.y[others], scores[:, 0]))
+        cuts.append(best_threshold(rule, y[others], scores[:, 0], weights[others]))
     assert net.crossed.thresholds == cuts
     assert result.json["threshold"] == net.threshold
     scores = net.crossed.calibrated[:, 0]
-    assert net.threshold == best_threshold(rule, ds.y, scores)
+    assert net.threshold == best_threshold(rule, y, scores, weights)
+    is_found = scores >= net.threshold
+    assert result.json["rows"] == 400
+    assert result.json["tp"] == weights[is_found & (y == 1)].sum()
+    assert result.json["fp"] == weights[is_found & (y == 0)].sum()
 
 
 def test_a_rule_takes_held_out_rows_or_those_that_are_given(noisy):

@@ -175,16 +175,19 @@ def test_regression_figures_are_those_of_scikit_learn(
 
 
 @pytest.mark.parametrize("weight", [1, 3])
-def test_a_row_with_much_of_the_squared_error_is_named(warnings_of, weight):
-    truth = np.zeros((40, 1))
-    predicted = np.full((40, 1), 0.5)
-    # 4 of 39 / 4 + 4
-    truth[7] = 10.0
-    predicted[7] = 8.0
+@pytest.mark.parametrize("output", [0, 1])
+def test_a_row_with_much_of_the_squared_error_is_named(warnings_of, weight, output):
+    truth = np.zeros((40, 2))
+    predicted = np.full((40, 2), 0.5)
+    truth[7, output] = 10.0
+    predicted[7, output] = 8.0
+    truth[3] = [np.nan, 0.0]
     weights = np.ones(40, int)
     weights[7] = weight
     regression_report(truth, predicted, weights=weights)
-    share = 4 * weight / (39 / 4 + 4 * weight)
+    # 38 rows miss both targets by a half, row 3 the one that it has
+    of_row = weight * (4 + 1 / 4)
+    share = of_row / (38 / 2 + 1 / 4 + of_row)
     message = f"one of 40 rows makes {100 * share:.0f} % of the squared error (true 10, predicted 8)"
     assert message in warnings_of()[-1]
 
@@ -192,9 +195,16 @@ def test_a_row_with_much_of_the_squared_error_is_named(warnings_of, weight):
 def test_an_even_error_and_few_rows_are_not_remarked_on(warnings_of):
     truth = np.arange(40.0)[:, None]
     regression_report(truth, truth + 0.5)
-    predicted = truth[:20] + truth[:20] ** 4
-    regression_report(truth[:20], predicted)
+    # of ten equal errors none is more than a tenth
+    regression_report(truth, truth + (truth < 10))
+    predicted = truth[:29] + truth[:29] ** 4
+    regression_report(truth[:29], predicted)
     assert warnings_of() == []
+    regression_report(truth[:30], truth[:30] + truth[:30] ** 4)
+    regression_report(truth, truth + (truth < 9))
+    of_which = ["one of 30 rows makes", "one of 40 rows makes 11 %"]
+    for told, start in zip(warnings_of(), of_which, strict=True):
+        assert told.startswith(start)
 
 
 def test_a_regression_report_worked_by_hand():

@@ -334,6 +334,56 @@ def test_a_flag_that_has_gone_names_what_takes_its_place(name, instead):
     assert run(*given) == expected
 
 
+SHARES = [f"{share / 1000:g}" for share in range(1, 101)]
+
+
+@pytest.mark.parametrize(
+    "name, taken, refused",
+    [
+        ("loss", ["huber=1e-30", "huber=1e30"], ["huber=0", "huber=1.1e30", "mse=1"]),
+        ("loss", ["focal=0", "focal=100"], ["focal=-0.1", "focal=100.1"]),
+        ("loss", ["tweedie=1.001", "tweedie=1.999"], ["tweedie=1", "tweedie=2"]),
+        ("loss", ["quantile=0.001"], ["quantile=0", "quantile=1"]),
+        ("loss", ["quantile=.1,.5"], ["quantile=.5,.5", "quantile=.5,.1", "huber=1,2"]),
+        (
+            "loss",
+            [f"quantile={','.join(SHARES[:99])}"],
+            [f"quantile={','.join(SHARES)}"],
+        ),
+        ("threshold", ["precision=1", "recall=1"], ["precision=0", "recall=1.01"]),
+        ("threshold", ["cost=0:1"], ["cost=0:0", "cost=-1:1", "cost=1", "f1=1"]),
+        ("threshold", ["fbeta=0.001"], ["fbeta=0", "fbeta=inf", "inf"]),
+        ("class_weight", ["0,1"], ["0,0", "-1,1", "inf,1"]),
+        ("betas", ["0,0.999", "0"], ["1", "0.1,0.2,0.3", "-0.1"]),
+        ("gpus", ["1024", "0,"], ["0", "1025", "0,0", "-1,"]),
+        ("number_embedding", ["pieces63", "waves256"], ["pieces64", "waves257"]),
+    ],
+)
+def test_the_ends_of_what_constants_and_lists_may_be_are_allowed(name, taken, refused):
+    flag = flags.BY_NAME[name]
+    for text in taken:
+        flag.check(text)
+    for text in refused:
+        with pytest.raises(UsageError, match=f"--{name}"):
+            flag.check(text)
+
+
+def test_reference_takes_what_it_stands_for_and_defaults_of_what_came_later():
+    """Another value of one that it stands for contradicts it."""
+    for flag in flags.FLAGS:
+        if flag.later and flag.default is not None:
+            flags.check_reference({flag.name: flag.default})
+        if flag.reference is None:
+            continue
+        flags.check_reference({flag.name: flag.reference})
+        other = "another"
+        if isinstance(flag.reference, float):
+            other = flag.reference + 0.5
+        with pytest.raises(UsageError, match=f"--{flag.name} {other} contradicts"):
+            flags.check_reference({flag.name: other})
+    flags.check_reference({"backend": "auto"})
+
+
 @pytest.mark.parametrize(
     "text, size",
     [

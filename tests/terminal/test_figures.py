@@ -178,22 +178,30 @@ def test_a_test_of_two_classes_has_counts_in_their_places_and_scikit_learns_rate
     assert printed["MCC"][1] == "undefined"
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("classes, verbose", [(5, False), (6, False), (6, True)])
 def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
-    capsys, classes, verbose
+    capsys, classes, verbose, weighted
 ):
     rng = np.random.default_rng(classes)
     truth = rng.integers(0, classes, 200)
     # some are predicted more often than others: of high recall, and of low precision
     scores = rng.dirichlet(1 + np.arange(classes) / 2, 200)
     names = [f"c{k}" for k in range(classes)]
-    result = multiclass_report(truth, scores, names)
+    w = None
+    if weighted:  # most errors are of less than a row
+        w = rng.integers(1, 9, 200) / 64
+
+    def text(value):
+        return f"{value:.1f}" if weighted else f"{value:.0f}"
+
+    result = multiclass_report(truth, scores, names, w)
     tables.test_report(result, names, None, verbose)
     shown = lines_of(capsys.readouterr().out)
-    counts = metrics.confusion_matrix(truth, scores.argmax(axis=1))
+    counts = metrics.confusion_matrix(truth, scores.argmax(axis=1), sample_weight=w)
     rates = np.transpose(
         metrics.precision_recall_fscore_support(
-            truth, scores.argmax(axis=1), zero_division=0
+            truth, scores.argmax(axis=1), zero_division=0, sample_weight=w
         )
     )
     lines = []
@@ -201,12 +209,12 @@ def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
         line = [names[k]]
         for rate in rates[k][:3]:
             line.append(f"{rate:.4f}")
-        line.append(f"{rates[k][3]:.0f}")
+        line.append(text(rates[k][3]))
         lines.append(line)
     if classes == 5 or verbose:
         rows = []
         for k in range(classes):
-            rows.append([names[k], *map(str, counts[k])])
+            rows.append([names[k], *map(text, counts[k])])
         assert shown[2 : 2 + classes] == rows
         expected = lines
     else:
@@ -218,7 +226,7 @@ def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
         rows = []
         for negative, a, b in sorted(mistakes)[:5]:
             share = -negative / counts[a].sum()
-            rows.append([names[a], names[b], str(-negative), f"{share:.1%}"])
+            rows.append([names[a], names[b], text(-negative), f"{share:.1%}"])
         assert shown[2:7] == rows
         order = sorted(range(classes), key=lambda k: rates[k][2])
         assert order[:5] != sorted(range(classes), key=lambda k: rates[k][1])[:5]

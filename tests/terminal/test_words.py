@@ -64,6 +64,8 @@ TRAIN = ("train", "iris.csv", "-m", "x.bin")
         ((*TRAIN, "--effort", "max"), "max is called best"),
         ((*TRAIN, "-target", "kind"), "did you mean --target?"),
         ((*TRAIN, "--n_jobs", "2"), "did you mean --threads?"),
+        ((*TRAIN, "--out", "p.csv"), "did you mean --output?"),
+        ((*TRAIN, "--act", "relu"), "did you mean --activation?"),
         ((*TRAIN, "--exclude", "kind"), "did you mean --drop?"),
         ((*TRAIN, "--features", "a"), "--drop A,B names those that are not"),
         (("export", "m.bin", "--format", "onnx"), "the suffix of --output says it"),

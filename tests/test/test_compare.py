@@ -6,6 +6,7 @@ import pytest
 from support.command_line import run, succeed
 
 import nn
+from nn.data.loading import held_out
 from nn.test.compare import Side, compared
 from nn.utils import DataError, UsageError
 
@@ -107,7 +108,17 @@ def test_the_command_compares_rows_that_no_model_saw(folder):
     assert len(printed) <= 25
     assert printed[0] == "79 rows"
     assert "is better than" in printed[-1]
-    assert succeed("--compare", "a.bin,b.bin", "--json").json["better"] == "b.bin"
+    of_seeds = []
+    for seed in (0, 1):
+        command = ("--compare", "a.bin,b.bin", "--json", "--seed", seed)
+        told = succeed(*command).json
+        assert told["better"] == "b.bin"
+        nets = [nn.Model.load(name).network for name in ("a.bin", "b.bin")]
+        sides = [Side.of(net, held_out(net, "a.bin")) for net in nets]
+        metrics = compared(sides, ("a.bin", "b.bin"), seed=seed)["metrics"]
+        assert told["metrics"] == metrics
+        of_seeds.append(metrics)
+    assert of_seeds[0]["f1"]["interval"] != of_seeds[1]["f1"]["interval"]
     report = succeed("compare", "a.bin", "c.bin", "--dataset", "t.csv", "--json").json
     assert report["rows"] == 400
     assert report["trained_rows"] == 321

@@ -582,12 +582,15 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     succeed(*of_model, "--dataset", "new.csv", *given)
 
 
-def test_a_seed_draws_the_background_of_the_command_as_that_of_python(folder):
+def test_a_seed_draws_the_background_and_exchanges_of_the_command_as_those_of_python(
+    folder,
+):
     write(table(300))
     write(table(3, 9), "three.csv")
     model = package.fit("t.csv", "y", layers="auto,4,1", epochs=3)
     model.save("m.bin")
     bases = []
+    means = []
     for seed in (0, 1):
         command = ("explain", "m.bin", "three.csv", "-o", "why.csv", "--seed", seed)
         succeed(*command)
@@ -595,7 +598,13 @@ def test_a_seed_draws_the_background_of_the_command_as_that_of_python(folder):
             bases.append([float(row["base"]) for row in csv.DictReader(file)])
         explanation = explain(model.network, "three.csv", seed=seed)
         np.testing.assert_allclose(bases[-1], explanation.base_values, rtol=1e-6)
+        command = ("explain", "m.bin", "t.csv", "--json", "--seed", seed)
+        told = succeed(*command).json["importance"]
+        means.append(told["mean"])
+        ds = package.load_for(model.network, "t.csv")
+        assert told["mean"] == importance(model.network, ds, seed=seed).mean
     assert bases[0] != bases[1]
+    assert means[0] != means[1]
 
 
 def test_long_names_are_shortened_in_a_terminal(folder):
