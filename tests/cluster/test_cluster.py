@@ -139,15 +139,53 @@ def test_a_rank_has_a_place_among_those_of_its_host(hosts, places, monkeypatch):
         assert MpiGroup(None, False).local_rank == place
 
 
+@pytest.mark.parametrize(
+    "messages, code, line",
+    [
+        ([["end", 0, None]] * 3, 0, ""),
+        (
+            [["value", 1], ["end", 0, None], ["value", 1]],
+            1,
+            "rank 1 of 3 ended while the others were still running",
+        ),
+        (
+            [["end", 0, None], ["end", 3, "bad"], ["end", 5, "no"]],
+            3,
+            "rank 1 of 3: bad",
+        ),
+        ([["value", 1], ["end", 0, None], ["end", 4, "bad"]], 4, "rank 2 of 3: bad"),
+        ([["end", 2, "wrong use"], ["value", 1]], 2, "wrong use"),
+        ([["end", 0, None], ["end", 130, None]], 130, ""),
+    ],
+)
+def test_all_ranks_end_as_the_first_that_failed_else_as_the_first_that_ended(
+    messages, code, line
+):
+    group = object.__new__(MpiGroup)
+    group.size = len(messages)
+    outcome = group._outcome_of(messages)
+    assert (outcome.exit_code, str(outcome)) == (code, line)
+
+
 @pytest.mark.parametrize("wrong", [1, 2])
-def test_any_rank_that_has_other_facts_is_named(wrong):
+@pytest.mark.parametrize(
+    "others, told",
+    [
+        (
+            {"layers": (2, 2)},
+            r"--layers: rank {} has \[2, 2\], rank 0 has \[2, 1\]; do so",
+        ),
+        ({"loss": "mae"}, "--loss: rank {} has mae, rank 0 has none; do so"),
+        ({"seed": None}, "--seed: rank {} has none, rank 0 has 1; do so"),
+    ],
+)
+def test_any_rank_that_has_other_facts_is_named(wrong, others, told):
     facts = [{"seed": 1, "layers": (2, 1)} for _ in range(3)]
     group = cluster.RankGroup()
     group.gather = lambda own: [json.loads(json.dumps(each)) for each in facts]
     group.agree(facts[0], "give all the same")
-    facts[wrong] = {"seed": 1, "layers": (2, 2)}
-    told = rf"--layers: rank {wrong} has \[2, 2\], rank 0 has \[2, 1\]; do so"
-    with pytest.raises(UsageError, match=told):
+    facts[wrong] = facts[0] | others
+    with pytest.raises(UsageError, match=told.format(wrong)):
         group.agree(facts[0], "do so", "--{}")
 
 

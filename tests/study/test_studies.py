@@ -1,10 +1,13 @@
 """--study: the plans of the founding studies, their figures of then, and what is shown
 of both."""
 
+import itertools
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from support.command_line import run, succeed
 
@@ -169,22 +172,57 @@ def test_a_page_of_a_study_has_its_devices_and_says_which_are_not_here(made):
     assert page["sections"]["Measured on"]
 
 
-def test_times_seq_are_the_seconds_of_seq_by_those_of_a_device(made):
-    study = studies.find("made")
-    seconds = {"seq": [3.0, 8.0], "omp": [1.5, 2.0]}
+def test_tables_by_device_have_the_medians_of_a_loop_and_seq_of_as_many_epochs_or_not():
+    """Of three seeds each; seq has other epochs, and so lines of its own."""
+    rng = np.random.default_rng(0)
+    devices = {
+        "seq": {"backend": "seq", "epochs": 2},
+        "omp, 1 thread": {"backend": "omp", "threads": 1, "epochs": 5},
+        "omp, all cores": {"backend": "omp", "epochs": 5},
+    }
+    networks = list(itertools.product(("2,3,1", "2,5,1"), (10, 20)))
     entries = []
-    for entry in sweep.read_plan(str(study.plan)):
-        settings = entry.settings
-        row = None
-        if settings["backend"] in seconds and settings.get("threads") != 4000:
-            number = PLAN["layers"].index(settings["layers"])
-            row = dict.fromkeys(RESULT_COLUMNS) | {
-                "epoch_s": seconds[settings["backend"]][number],
-                "layers": settings["layers"],
-            }
-        entries.append(then_and_now.Measured(entry, row))
-    (table,) = then_and_now.device_tables(entries, ["times_seq"])
-    assert table.lines == [["50,5,1", "1", "2", "", ""], ["50,5,3,1", "1", "4", "", ""]]
+    for (layers, batch), seed in itertools.product(networks, range(3)):
+        for device in devices.values():
+            line = {"layers": layers, "batch_number": batch, "seed": seed}
+            entry = SimpleNamespace(
+                settings={"data": {"path": "t.csv"}, **line, **device},
+                facts=lambda: {"data": "t.csv"},
+            )
+            figures = {"epoch_s": rng.random(), "rmse": rng.random()}
+            row = dict.fromkeys(RESULT_COLUMNS) | figures
+            entries.append(then_and_now.Measured(entry, row))
+
+    def values(layers, batch, device, column):
+        return [
+            entry.row[column]
+            for entry in entries
+            if entry.device == device
+            and entry.entry.settings["layers"] == layers
+            and entry.entry.settings["batch_number"] == batch
+        ]
+
+    tables = {
+        name: then_and_now.device_tables(entries, [name])[0]
+        for name in ("epoch_s", "times_seq", "rmse")
+    }
+    for name, table in tables.items():
+        assert table.headers == ["layers", "batch", "epochs", *devices]
+        told = {tuple(line[:3]): line[3:] for line in table.lines}
+        assert len(told) == 8
+        for (layers, batch), (device, asked) in itertools.product(
+            networks, devices.items()
+        ):
+            column = "epoch_s" if name == "times_seq" else name
+            own = values(layers, batch, device, column)
+            if name == "times_seq":
+                of_seq = np.median(values(layers, batch, "seq", "epoch_s"))
+                own = [of_seq / seconds for seconds in own]
+            text = f"{np.median(own):.3g}"
+            if name == "rmse":
+                text = f"{np.median(own):.4g} ± {np.std(own, ddof=1):.2g}"
+            cells = told[layers, str(batch), str(asked["epochs"])]
+            assert cells[list(devices).index(device)] == text
 
 
 def test_a_cell_has_the_median_of_several_seeds_and_the_deviation_of_errors():

@@ -166,6 +166,22 @@ def test_a_trace_has_microseconds_from_its_first_event(tmp_path):
     assert layers["update 0 7"] == 0
 
 
+def test_what_holds_others_comes_before_them_in_the_rows_of_a_trace(tmp_path):
+    trace = Trace()
+    spans = {"inner": (1.0, 2.0), "early": (0.5, 0.75), "whole": (1.0, 4.0)}
+    for row in ("GPU 0", ""):
+        for name, (begin, end) in spans.items():
+            trace.span(f"{name} {row}".strip(), "step", begin, end, row)
+    trace.write(str(tmp_path / "t.json"))
+    told = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    names = [event["name"] for event in told if event["ph"] == "X"]
+    own = ["early", "whole", "inner"]
+    assert names == [*own, *(f"{name} GPU 0" for name in own)]
+    numbers = {e["args"]["name"]: e["tid"] for e in told if e["name"] == "thread_name"}
+    assert numbers == {"training": 1, "GPU 0": 2}
+    assert {e["tid"] for e in told if e["name"].endswith("GPU 0")} == {2}
+
+
 def test_a_trace_has_the_validation_behind_the_rows_of_its_epoch(tmp_path, monkeypatch):
     """Epochs of 4 s, of which 3 s train; of the second one no rows are judged."""
     now = [10.0]
