@@ -556,24 +556,29 @@ def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, fold
 
 
 @pytest.mark.parametrize(
-    "rank, asked, cores, threads, own",
+    "hosts, rank, asked, cores, threads, own",
     [
-        (0, None, 7, 2, [0, 1]),
-        (1, None, 7, 2, [2, 3]),
-        (2, 1, 7, 1, [4, 5]),
-        (1, 4, 7, 4, None),  # more threads than a rank's share: the system places them
-        (1, None, 2, 1, None),  # more ranks than cores
+        ("aaa", 0, None, 7, 2, [0, 1]),
+        ("aaa", 1, None, 7, 2, [2, 3]),
+        ("aaa", 2, 1, 7, 1, [4, 5]),
+        # more threads than a rank's share: the system places them
+        ("aaa", 1, 4, 7, 4, None),
+        ("aaa", 1, None, 2, 1, None),  # more ranks than cores
+        ("abab", 2, None, 6, 3, [3, 4, 5]),
+        ("abab", 1, None, 6, 3, [0, 1, 2]),
+        ("baa", 0, None, 6, 6, None),  # alone on its host
     ],
 )
 def test_ranks_of_a_host_divide_its_cores(
-    rank, asked, cores, threads, own, monkeypatch
+    hosts, rank, asked, cores, threads, own, monkeypatch
 ):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     rank_group = cluster.RankGroup()
     bound = []
     rank_group.rank = rank
-    rank_group.size = 3
-    rank_group.gather = lambda value: [value] * 3
+    rank_group.size = len(hosts)
+    rank_group.gather = lambda value: [[host, *value[1:]] for host in hosts]
+    monkeypatch.setattr("platform.node", lambda: hosts[rank])
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     monkeypatch.setattr(
         os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask))
