@@ -58,6 +58,10 @@ def test_each_member_has_the_bits_of_the_network_alone(processor, make, kind):
     ]
     members = members_of(KINDS[kind], processor, weights=weights, threads=2)
     pack = members.pack(make)
+    of_vectors = MEMBERS * members.engine.size * members.engine.dtype.itemsize
+    if make is Turns:
+        of_vectors += members.engine.bytes()
+    assert pack.bytes() >= of_vectors
     members.check_forward(pack, members.check(pack, 2))
 
 

@@ -75,6 +75,8 @@ def test_the_size_of_several_networks_is_that_of_all():
     assert card_of(net, 12345)["size"] == f"{parameters} parameters, 12,345 bytes"
     expected = "1 x 3,1, weight 1; 2 x 3,5:relu,1, weight 2"
     assert card_of(net)["networks"] == expected
+    net.combine(members, [2.0, 2.0, 2.0])  # which say nothing
+    assert card_of(net)["networks"] == "1 x 3,1; 2 x 3,5:relu,1"
 
 
 def test_info_of_a_search_is_a_card_with_the_figures_of_its_training(trained):

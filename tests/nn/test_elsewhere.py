@@ -58,7 +58,9 @@ def trained(kind="regression", networks=1, **settings):
     layers = "3,5,1"
     if networks > 1:
         settings |= {"networks": networks}
-        return nn.fit(ds, layers=layers, epochs=2, **settings).network, x
+        net = nn.fit(ds, layers=layers, epochs=2, **settings).network
+        net.combine(net.members, [1.0, 2.5, 4.0][:networks])
+        return net, x
     net = nn.Network(layers, kind)
     nn.train(net, ds, epochs=2, scaling="standardization", **settings)
     return net, x
