@@ -30,6 +30,16 @@ def test_a_number_reads_as_the_double_that_python_reads(value, form):
     assert_read_as_python_does(form.format(value))
 
 
+def test_at_each_border_of_the_ways_to_compute_it_a_number_is_that_of_python():
+    """Digits that are exact as they are, as a product or quotient, in 128 bits; others
+    by strtod."""
+    whole = [1, 7, 2**53 - 1, 2**53, 2**53 + 1, 2**63, 2**64 - 1, 10**19 - 1, 10**19]
+    for exponent in range(-45, 46):
+        for digits in whole:
+            assert_read_as_python_does(f"{digits}e{exponent}")
+            assert_read_as_python_does(f"-{digits}1e{exponent}")
+
+
 DIGITS = st.text("0123456789", min_size=1, max_size=25)
 
 
