@@ -16,10 +16,17 @@ import nn
 from nn.core.random import STREAM_SHUFFLE, shuffled
 from nn.data.splits import fold_rows, split_rows
 
-OUTPUTS = {"two": 1, "three": 3, "number": 1, "numbers": 2, "counts": 1}
+OUTPUTS = {"two": 1, "three": 3, "labels": 2, "number": 1, "numbers": 2, "counts": 1}
+OF_SHARES = ("two", "labels")  # tasks whose outputs are sigmoids
+LOSSES = {
+    "counts": ("poisson",),
+    "number": (None, "mae", "huber=0.5"),
+    "numbers": (None, "mae", "huber=0.5"),
+}
 METRICS = {
     "two": ("accuracy", "brier"),
     "three": ("accuracy", "brier"),
+    "labels": (),
     "number": ("rmse", "mae"),
     "numbers": ("rmse", "mae"),
     "counts": ("rmse", "mae"),
@@ -31,15 +38,18 @@ SCHEDULES = {
     "cooldown": lambda done: 1.0 if done <= 0.75 else 4 * (1 - done),
 }
 HIDDEN = 3
-CASES = 60
+ROWS = 70
+OTHERS = 25  # rows of another data set, which may judge
+CASES = 80
 
 
 class Case(NamedTuple):
     task: str
-    backend: str
     seed: int
     way: str  # one, networks, folds
     settings: dict
+    network: dict  # settings of it
+    has_others: bool  # which judge
 
 
 def drawn_case(seed: int) -> Case:
@@ -61,7 +71,13 @@ def drawn_case(seed: int) -> Case:
         "split_seed": one_of(None, 9),
         "freeze": one_of(None, None, 1),
     }
-    backend = one_of("seq", "omp")
+    network = {
+        "backend": one_of("seq", "omp"),
+        "loss": one_of(*LOSSES.get(task, [None])),
+        "init": one_of(None, "glorot", "he"),
+        "dtype": "float64",
+    }
+    has_others = False
     if settings["optimizer"] == "sgd":
         settings["momentum"] = one_of(0.0, 0.8)
     if task in ("two", "three"):
@@ -74,18 +90,18 @@ def drawn_case(seed: int) -> Case:
         settings["validation"] = 0.25
         settings["monitor"] = one_of(None, *METRICS[task])
         settings["patience"] = one_of(None, 1, 2)
-        settings["refit"] = one_of(None, True)
+        has_others = one_of(True, False, False)
+        settings["refit"] = None if has_others else one_of(None, True)
     way = one_of("one", "one", "networks", "folds")
     if way != "one":
         settings[way] = 3
-    return Case(
-        task, backend, seed, way, {k: v for k, v in settings.items() if v is not None}
-    )
+    given = {name: value for name, value in settings.items() if value is not None}
+    return Case(task, seed, way, given, network, has_others)
 
 
 def drawn_data(case: Case) -> nn.Dataset:
     rng = np.random.default_rng([8, case.seed])
-    rows = 70
+    rows = ROWS + OTHERS
     x = rng.normal(size=(rows, 4)) * [1, 3, 0.5, 2] + [0, 5, -1, 0]
     score = x[:, 0] + x[:, 3] / 2 + rng.normal(size=rows)
     facts = {}
@@ -100,6 +116,10 @@ def drawn_data(case: Case) -> nn.Dataset:
         names = ["a", "b", "c"][: y.max() + 1]
         task = "binary" if case.task == "two" else "multiclass"
         return nn.Dataset(x, y.astype(np.int32), task, names, **facts)
+    if case.task == "labels":
+        y = (np.stack([score, x[:, 1]], axis=1) > [0.5, 5]).astype(float)
+        y[rng.random(rows) < 0.2, 1] = np.nan
+        return nn.Dataset(x, y, "multilabel", **facts)
     if case.task == "counts":
         facts["exposures"] = rng.uniform(0.5, 3, rows)
         y = rng.poisson(np.exp(score / 3) * facts["exposures"]).astype(float)
@@ -161,7 +181,7 @@ class Plain:
     @cached_property
     def units(self):
         """Shift and scale of the targets."""
-        if self.case.task in ("two", "three"):
+        if self.case.task in ("two", "three", "labels"):
             return 0.0, 1.0
         shift, scale = self.moments(self.y[self.training], self.training)
         return (0.0 if self.case.task == "counts" else shift), scale
@@ -198,8 +218,13 @@ class Plain:
         """Return the loss of each row, and its slope by z."""
         shift, scale = self.units
         y = (self.y[rows] - shift) / scale
-        if self.case.task == "two":
-            return (np.logaddexp(0, z) - z * y)[:, 0], 1 / (1 + np.exp(-z)) - y
+        if self.case.task in OF_SHARES:
+            losses = np.logaddexp(0, z) - z * y
+            slopes = (1 / (1 + np.exp(-z)) - y) / y.shape[1]
+            missing = np.isnan(y)
+            return np.where(missing, 0, losses).mean(axis=1), np.where(
+                missing, 0, slopes
+            )
         if self.case.task == "three":
             one_hot = np.arange(3) == y
             log_sum = np.logaddexp.reduce(z, axis=1)
@@ -208,7 +233,17 @@ class Plain:
             logs = np.where(y > 0, y * np.log(np.where(y > 0, y, 1)), 0)
             return (2 * (logs - y * z - y + np.exp(z)))[:, 0], 2 * (np.exp(z) - y)
         error = np.where(np.isnan(y), 0, z - y)
-        return (error**2).mean(axis=1), 2 * error / y.shape[1]
+        loss = self.case.network["loss"]
+        losses = error**2
+        slopes = 2 * error
+        if loss == "mae":
+            losses = np.abs(error)
+            slopes = np.sign(error)
+        elif loss:  # huber: half squares up to .5, straight lines from there on
+            size = np.abs(error)
+            losses = np.where(size <= 0.5, size**2 / 2, 0.5 * size - 0.125)
+            slopes = np.clip(error, -0.5, 0.5)
+        return losses.mean(axis=1), slopes / y.shape[1]
 
     def gradient(self, vector, rows):
         """Return the sum of the losses of rows, by their weights, and its gradient."""
@@ -332,6 +367,11 @@ def plainly_trained(case, ds, seed, start, split):
     losses of the refit)."""
     is_validated = "validation" in case.settings
     judging = split.validation if is_validated else split.holdout
+    if case.has_others:
+        judging = np.arange(ROWS, ds.rows)
+        judging = (
+            judging[ds.weights[judging] > 0] if ds.weights is not None else judging
+        )
     choosing = Plain(case, ds, seed, start, split.training, judging)
     vector = choosing.train(case.settings["epochs"])
     if not case.settings.get("refit"):
@@ -343,8 +383,11 @@ def plainly_trained(case, ds, seed, start, split):
 
 def splits_of(case, ds) -> list:
     """Return the split of each network's rows."""
+    ds = ds.of_rows(np.arange(ROWS))
     seed = case.settings.get("split_seed", case.seed)
     validation = case.settings.get("validation", 0.0)
+    if case.has_others:
+        validation = 0.0
     split = split_rows(ds, case.settings["holdout"], validation, seed)
     if case.way != "folds":
         return [split] * case.settings.get("networks", 1)
@@ -359,17 +402,18 @@ def splits_of(case, ds) -> list:
 def test_a_training_is_the_one_in_plain_numpy(number):
     case = drawn_case(number)
     ds = drawn_data(case)
-    loss = "poisson" if case.task == "counts" else None
     layers = f"4,{HIDDEN}:tanh,{OUTPUTS[case.task]}"
-    how = {"loss": loss, "backend": case.backend, "dtype": "float64"}
-    net = nn.Network(layers, ds.task, seed=case.seed, **how)
-    figures = nn.train(net, ds, **case.settings)
+    net = nn.Network(layers, ds.task, seed=case.seed, **case.network)
+    settings = dict(case.settings)
+    if case.has_others:
+        settings["validation"] = ds.of_rows(np.arange(ROWS, ds.rows))
+    figures = nn.train(net, ds.of_rows(np.arange(ROWS)), **settings)
     trainings = []
     for place, (member, split) in enumerate(
         zip(net.members, splits_of(case, ds), strict=True)
     ):
         seed = case.seed + place
-        start = nn.Network(layers, ds.task, seed=seed, **how).vector
+        start = nn.Network(layers, ds.task, seed=seed, **case.network).vector
         plain, vector, refit = plainly_trained(case, ds, seed, start, split)
         trainings.append(plain)
         if refit and case.way == "one":
