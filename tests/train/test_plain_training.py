@@ -424,10 +424,16 @@ def test_a_training_is_the_one_in_plain_numpy(number):
             plain.judged, rel=1e-8
         )
         np.testing.assert_allclose(member.vector, vector, rtol=1e-6, atol=1e-9)
+    first, split = trainings[0], splits_of(case, ds)[0]
+    is_refit = "refit" in case.settings
+    rows = split.known if is_refit else split.training
+    assert figures["rows"] == len(rows)
+    if "validation" in case.settings:
+        assert figures["validation"] == len(first.judging)
     # what the network of all reads
     split = splits_of(case._replace(way="one"), ds)[0]
-    is_of_all = case.way == "folds" or case.settings.get("refit")
-    rows = split.known if is_of_all else split.training
+    rows = split.known if is_refit or case.way == "folds" else split.training
+    assert figures["holdout"] == len(split.holdout)
     shift, scale = Plain(case, ds, 0, start, rows, rows).constants
     np.testing.assert_allclose(net.scaling.shift, shift, rtol=1e-12)
     np.testing.assert_allclose(net.scaling.scale, scale, rtol=1e-12)
