@@ -2,6 +2,7 @@
 refuses them. What a person says of columns: --ordered, --dates."""
 
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from support.command_line import ONE, run, succeed
 from support.tables import as_frame, refusal, saved, trained_on
 
 import nn
+from nn.data.fields import gap_advice
+from nn.settings.values import split_names
 
 ROWS = 200
 # row -> the word that stands there
@@ -249,6 +252,38 @@ def test_an_odd_word_is_no_target(folder, form, target, word, message):
         nn.DataError, match=f'row [67], column size: found "{word}", {message}'
     ):
         nn.load(in_form(form, columns), target=target, task="regression")
+
+
+@FORMS
+@pytest.mark.parametrize("word", ["NA", "?", "null"])
+def test_a_word_for_a_gap_is_no_number_of_several_targets(folder, form, word):
+    columns = sizes({5: word, 9: word}) | {"y": list(range(ROWS))}
+    ds = nn.load(in_form(form, columns), target="y,size", task="regression")
+    assert np.flatnonzero(np.isnan(ds.y[:, 1])).tolist() == [5, 9]
+    assert ds.y[:, 0].tolist() == list(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    "texts, is_told",
+    [
+        (["n.a."], True),
+        (["n.a.", "?", "it's"], True),
+        (["$x", "-", "two words"], True),
+        (["1,5"], False),
+        (['say "no"'], False),
+        (["a\nb"], False),
+        (["long " * 9], False),
+    ],
+)
+def test_the_flag_that_a_message_tells_takes_just_its_words_for_gaps(texts, is_told):
+    """As a shell and the command take it; none is told that would take others."""
+    advice = gap_advice(texts)
+    assert bool(advice) is is_told
+    if is_told:
+        command = advice.removeprefix(", or ").removesuffix(" if that is a gap")
+        flag, words = shlex.split(command)
+        assert flag == "--missing"
+        assert split_names(words) == texts
 
 
 def test_a_network_of_plain_numbers_refuses_them(folder):
