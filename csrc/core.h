@@ -285,6 +285,10 @@ static void activation_backward(real *dx, const real *a, nn_activation activatio
 /* dx *= f'(z) for rows [first, last), of the activations whose derivative is taken from z */
 static void activation_backward_from_input(real *dx, const real *z, nn_activation activation,
                                            int64_t first, int64_t last, int64_t width);
+/* A y of bce or focal of this size or more is a class with a weight, in this unit: see nn_data. It
+ * is far from other targets of a sigmoid, and a power of 2 rounds no weight. */
+#define LEAST_WEIGHTED 0x1p32
+#define WEIGHT_UNIT 0x1p80
 /* For rows [first, last): z becomes dz of the summed loss, row_loss[r] the loss of row r. */
 static void loss_backward(real *z, double *row_loss, const real *y, const nn_loss_settings *loss,
                           nn_activation activation, int64_t first, int64_t last, int64_t width);

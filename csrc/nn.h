@@ -70,7 +70,9 @@ typedef struct {
 /* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255,
  * or records. A record holds the inputs of a row: numbers of the network's type, then codes in
  * 4, in 2 and in 1 bytes, which go in as numbers. Targets: y (rows, outputs), or labels (rows),
- * which stand for one-hot rows; the other is NULL. A y that is nan has no loss and no gradient. */
+ * which stand for one-hot rows; the other is NULL. A y that is nan has no loss and no gradient. For
+ * bce and focal a class may have a weight of its own: y is 2^80 times the weight of class 1, and
+ * -2^80 times that of class 0. */
 typedef struct {
     const void *x;
     nn_type x_type;

@@ -49,6 +49,8 @@ class Loss(NamedTuple):
     metric: str | None = None  # that is its mean in the targets' own units
     # by which the importance of columns is measured; None: that of the task
     importance: str | None = None
+    # whether a target may be a class with a weight (core/losses.py)
+    weighs_classes: bool = False
 
 
 class Optimizer(NamedTuple):
@@ -192,7 +194,11 @@ LOSSES = {
         metric="pinball",
         importance="pinball",
     ),
-    "bce": Loss("binary cross entropy, from the logits of a sigmoid layer", "sigmoid"),
+    "bce": Loss(
+        "binary cross entropy, from the logits of a sigmoid layer",
+        "sigmoid",
+        weighs_classes=True,
+    ),
     "focal": Loss(
         "bce of each class, times (1 - p)^G, where p is its probability",
         "sigmoid",
@@ -200,6 +206,7 @@ LOSSES = {
         constant="G",
         holds=lambda power: 0 <= power <= 100,
         range="0 <= G <= 100",
+        weighs_classes=True,
     ),
     "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
     "poisson": _deviance(

@@ -174,20 +174,31 @@ INLINE vec deviance_v(real power, vec z, vec y, vec *slope)
     return 2 * ((least + of_a) / (2 - power) - of_y / (1 - power));
 }
 
+/* The weights of targets of bce or focal, which become those of their classes. */
+INLINE vec class_weight_v(vec *y)
+{
+    vec size = size_of(*y), one = splat(1);
+    ivec is_weighted = size >= splat((real)LEAST_WEIGHTED);
+    *y = pick(is_weighted, pick(*y > 0, one, (vec){}), *y);
+    return pick(is_weighted, size * (real)(1 / WEIGHT_UNIT), one);
+}
+
 /* One vector of outputs whose targets are known: z becomes dz times the number of outputs; returns
  * the values of the loss. */
 INLINE vec known_loss_v(real *z_at, vec y, loss_constants loss, nn_activation activation)
 {
-    vec z = load(z_at), a, difference, first, second, value;
+    vec z = load(z_at), a, difference, first, second, value, weight;
     real constant = loss.constants[0];
     switch (loss.loss) {
     case NN_BCE:
-        store(z_at, sigmoid_v(z) - y);
-        return softplus_v(z) - z * y;
+        weight = class_weight_v(&y);
+        store(z_at, weight * (sigmoid_v(z) - y));
+        return weight * (softplus_v(z) - z * y);
     case NN_FOCAL:
+        weight = class_weight_v(&y);
         value = y * focal_v(constant, z, &first) + (1 - y) * focal_v(constant, -z, &second);
-        store(z_at, y * first - (1 - y) * second);
-        return value;
+        store(z_at, weight * (y * first - (1 - y) * second));
+        return weight * value;
     case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE:
         value = deviance_v(constant, z, y, &first);
         store(z_at, first);

@@ -173,18 +173,30 @@ static double deviance(double power, double z, double y, double *slope)
     return 2 * ((least + of_a) / (2 - power) - of_y / (1 - power));
 }
 
+/* The weight of a target of bce or focal, which becomes that of its class. */
+static double class_weight(double *y)
+{
+    double size = fabs(*y);
+    if (!(size >= LEAST_WEIGHTED))
+        return 1;
+    *y = *y > 0;
+    return size / WEIGHT_UNIT;
+}
+
 /* A loss of one output from z, without its activation, and its slope. */
 static double loss_from_input(const nn_loss_settings *loss, double z, double y, double *slope)
 {
-    double first, second, of_0, of_1, constant = loss->constants[0];
+    double first, second, of_0, of_1, weight, constant = loss->constants[0];
     switch (loss->loss) {
     case NN_BCE:                                /* neither overflows nor loses digits */
-        *slope = sigmoid(z) - y;
-        return softplus(z) - z * y;
+        weight = class_weight(&y);
+        *slope = weight * (sigmoid(z) - y);
+        return weight * (softplus(z) - z * y);
     case NN_FOCAL:
+        weight = class_weight(&y);
         of_1 = focal(constant, z, &first), of_0 = focal(constant, -z, &second);
-        *slope = y * first - (1 - y) * second;
-        return y * of_1 + (1 - y) * of_0;
+        *slope = weight * (y * first - (1 - y) * second);
+        return weight * (y * of_1 + (1 - y) * of_0);
     case NN_POISSON: case NN_GAMMA: case NN_TWEEDIE: return deviance(constant, z, y, slope);
     case NN_MSE: case NN_MAE: case NN_HUBER: case NN_QUANTILE: break;   /* through the output */
     case NN_CE: case NN_REFERENCE: break;

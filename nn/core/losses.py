@@ -79,11 +79,38 @@ SLOPES: dict[str, Callable] = {
 }
 
 
+# a target of this size or more is a class with a weight, in this unit: csrc/nn.h
+_LEAST_WEIGHTED = 2.0**32
+_WEIGHT_UNIT = 2.0**80
+
+
+def weighted_classes(y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return targets 0 and 1 (rows, targets) with the weights of their two classes
+    (targets, 2), as losses that weigh classes take them; a class of weight 0 is as good
+    as a missing target."""
+    sizes = np.where(y > 0, weights[:, 1], weights[:, 0]) * _WEIGHT_UNIT
+    are_counted = ~np.isnan(y) & (sizes >= _LEAST_WEIGHTED)
+    return np.where(are_counted, np.where(y > 0, sizes, -sizes), np.nan)
+
+
+def targets_and_weights(loss: str, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return targets, and the weight of each, 0 where it is missing, of those that
+    weighted_classes has made or others."""
+    weights = (~np.isnan(y)).astype(np.float64)
+    if not loss_of(loss).weighs_classes:
+        return y, weights
+    sizes = np.abs(y)
+    are_weighted = sizes >= _LEAST_WEIGHTED
+    weights = np.where(are_weighted, sizes / _WEIGHT_UNIT, weights)
+    return np.where(are_weighted, y > 0, y), weights
+
+
 def row_losses(loss: str, a: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the loss of each row, from outputs and targets (rows, outputs), float64; a
     target that is missing, nan, has none. loss: as --loss writes it."""
+    y, weights = targets_and_weights(loss, y)
     values = _VALUES[loss_name(loss)](a, y, *loss_of(loss).constants)
     if loss == "ce":
         return values.sum(axis=-1)
-    values = np.where(np.isnan(y), 0.0, values)
+    values = np.where(weights > 0, values * weights, 0.0)
     return values.mean(axis=-1)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.losses import weighted_classes
 from ..core.weighted import at_rows
 from ..nn_aux import ACTIVATIONS, TASKS
 from ..settings.values import (
@@ -71,9 +72,10 @@ class Prepared:
     read them.
 
     target_scaling: of a regression; None: targets stay as they are. class_weights: of
-    each class, float64; None: all are 1. is_kept: a model that goes on has decided how
-    rows are read. means_apart: see WordMeans.keep_apart. is_part: these are some of all
-    rows, which the caller has chosen.
+    each class, of several yes/no targets (targets, 2), float64; None: all are 1.
+    is_kept: a model that goes on has decided how rows are read. means_apart: see
+    WordMeans.keep_apart. is_part: these are some of all rows, which the caller has
+    chosen.
     """
 
     ds: Dataset
@@ -253,6 +255,8 @@ class Prepared:
             y = ds.y
             if self.target_scaling is not None:
                 y = self.target_scaling.apply(y, settings.dtype)
+            if self.class_weights is not None:
+                y = weighted_classes(y, self.class_weights)
         elif settings.reference and ds.task == "binary" and ds.classes:
             y = np.array([float(name) for name in ds.classes])[ds.y]
         else:
@@ -263,7 +267,7 @@ class Prepared:
         else:
             y = np.ascontiguousarray(y.reshape(len(y), -1), settings.dtype)
         weights = ds.weights
-        if self.class_weights is not None:
+        if self.class_weights is not None and not TASKS[ds.task].by_output:
             class_weights = self.class_weights[ds.y]
             weights = class_weights if weights is None else class_weights * weights
         if weights is None:
@@ -422,7 +426,8 @@ def target_scaling(activation: str, y: Moments) -> Scaling:
 
 
 def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | None:
-    """Return the weight of each class, float64; None where all are 1.
+    """Return the weight of each class, of several yes/no targets (targets, 2), float64;
+    None where all are 1.
 
     `balanced` makes the classes' sums of weights of training rows equal, and leaves the
     sum of all as it is.
@@ -430,17 +435,15 @@ def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | No
     if asked == NO_CLASS_WEIGHT:
         return None
     flag = f"--class_weight {asked}"
+    if ds.task == "multilabel":
+        return _label_weights(ds, rows, asked)
     if ds.classes is None:
         raise UsageError(
             f"{flag} works for classification only, and this task is {ds.task}; drop it, or use --weight"
         )
     if asked == BALANCED:
         weights = at_rows(ds.weights, rows)
-        sums = np.bincount(ds.y[rows], weights, len(ds.classes)).astype(np.float64)
-        present = sums > 0
-        return np.divide(
-            sums.sum() / present.sum(), sums, out=np.ones(len(sums)), where=present
-        )
+        return _balanced(np.bincount(ds.y[rows], weights, len(ds.classes)))
     numbers = np.array(class_weight_numbers(asked))
     if len(numbers) != len(ds.classes):
         raise UsageError(
@@ -448,3 +451,44 @@ def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | No
             f"for each of {listed(ds.classes)}"
         )
     return numbers
+
+
+def _label_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray:
+    """Return the weights of both classes of each target (targets, 2), by the training
+    rows that have it; numbers leave the sum of all as it is too, so that each target
+    keeps its share of the loss."""
+    y = ds.y[rows]
+    counts = at_rows(ds.weights, rows)
+    if counts is None:
+        counts = np.ones(len(rows))
+    sums = np.stack([counts @ (y == 0), counts @ (y == 1)], axis=1)
+    if asked == BALANCED:
+        return _balanced(sums)
+    flag = f"--class_weight {asked}"
+    names = ds.targets or range(1, len(sums) + 1)
+    numbers = np.array(class_weight_numbers(asked))
+    if len(numbers) not in (2, sums.size):
+        raise UsageError(
+            f"{flag}: {len(numbers)} numbers for {len(sums)} yes/no targets; give two, of the "
+            f"negative and the positive class, or two for each of {listed(names)}"
+        )
+    weights = np.broadcast_to(numbers.reshape(-1, 2), sums.shape)
+    known = sums.sum(axis=1)
+    weighted = (weights * sums).sum(axis=1)
+    without = np.flatnonzero((known > 0) & (weighted == 0))
+    if len(without):
+        raise UsageError(
+            f"{flag}: all training rows of target {names[without[0]]} have the weight 0; "
+            "give its other class one above 0"
+        )
+    scale = np.divide(known, weighted, out=np.ones(len(sums)), where=weighted > 0)
+    return weights * scale[:, None]
+
+
+def _balanced(sums: np.ndarray) -> np.ndarray:
+    """Return the weights (..., classes) by which the sums of classes are equal; 1 of a
+    class without rows."""
+    present = sums > 0
+    classes = np.maximum(present.sum(axis=-1, keepdims=True), 1)
+    each = sums.sum(axis=-1, keepdims=True) / classes
+    return np.divide(each, sums, out=np.ones(sums.shape), where=present)

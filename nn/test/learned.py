@@ -9,7 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import cluster
-from ..core.losses import LEAST_CLASS_SHARE, SLOPES, row_losses
+from ..core.losses import (
+    LEAST_CLASS_SHARE,
+    SLOPES,
+    row_losses,
+    targets_and_weights,
+)
 from ..core.metrics import are_probabilities, row_log_losses
 from ..core.weighted import at_rows, standard_error
 from ..data.causes import cause_in
@@ -72,19 +77,20 @@ def baseline_of(loss: str, training: Targets, judged: Targets) -> Baseline:
 def best_output(loss: str, targets: Targets) -> np.ndarray:
     """Return the output (outputs,) with the least loss: the class shares or the mean,
     of mae the median."""
-    values, counts = targets
+    counts = targets.counts
+    values, weights = targets_and_weights(loss, targets.values)
     slope = SLOPES.get(loss_name(loss))
-    are_known = ~np.isnan(values)
-    if slope is None and are_known.all():
+    if slope is None and (weights == 1).all():
         return counts @ values / counts.sum()
     if slope is None:
-        return counts @ np.where(are_known, values, 0) / (counts @ are_known)
+        sums = counts @ np.where(weights > 0, values * weights, 0)
+        return sums / (counts @ weights)
     low = np.nanmin(values, axis=0)
     high = np.nanmax(values, axis=0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         slopes = slope(middle, values, *loss_of(loss).constants)
-        is_above = counts @ np.where(are_known, slopes, 0) > 0
+        is_above = counts @ np.where(weights > 0, slopes * weights, 0) > 0
         low = np.where(is_above, low, middle)
         high = np.where(is_above, middle, high)
     return (low + high) / 2

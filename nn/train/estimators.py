@@ -489,7 +489,8 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     rows of each class count in the loss, times their sample_weight: balanced (each
     class as much as another), {class: weight} (1 for the others), or a number for each
     class in the order of classes_. fit holds no rows out: `validation` or eval_set set
-    some apart. y may be (rows, labels) of 0 and 1; classes_ are their numbers then.
+    some apart. y may be (rows, labels) of 0 and 1; classes_ are their numbers then, and
+    class_weight is {0: weight, 1: weight} of all labels, or a list of one for each.
 
     Fitted: network_ (Network), classes_, n_features_in_, feature_names_in_, loss_curve_
     (an epoch's mean loss each), figures_ (those of `nn --train --json`).
@@ -617,11 +618,15 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     def _given(self, *of: str) -> dict:
         given = super()._given(*of)
-        weights = given.get("class_weight")
+        weights = self.class_weight
         if isinstance(weights, dict):
-            weights = [weights.get(value, 1.0) for value in self.classes_.tolist()]
-        if weights is not None and not isinstance(weights, str):
-            given["class_weight"] = ",".join(repr(float(weight)) for weight in weights)
+            weights = [weights]
+        if "class_weight" not in given or isinstance(weights, str):
+            return given
+        if all(isinstance(one, dict) for one in weights):
+            classes = [0, 1] if self._are_labels else self.classes_.tolist()
+            weights = [one.get(value, 1.0) for one in weights for value in classes]
+        given["class_weight"] = ",".join(repr(float(weight)) for weight in weights)
         return given
 
     def __sklearn_tags__(self):

@@ -17,12 +17,14 @@ from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import (
     COOLING,
+    LOSSES,
     METRICS,
     OF_FOLD,
     OPTIMIZERS,
     PLATEAU,
     SCHEDULES,
     Optimizer,
+    loss_name,
 )
 from ..settings.flags import (
     BY_NAME,
@@ -238,6 +240,7 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
     if not isinstance(options.threshold, str):
         check_threshold(net, settings.get("threshold"))
     check_calibration(asdict(options))
+    _check_class_weight(net, options)
     _check_data(net, ds, options)
     _check_frozen(net, options)
     _check_validation(net, options)
@@ -254,6 +257,19 @@ def check_calibration(settings: Mapping) -> None:
         reason = "the probabilities are those of classes that are weighted, which no temperature puts right"
         raise UsageError(
             f"--calibrate {calibrate} beside --class_weight {weights}: {reason}; leave one of them out"
+        )
+
+
+def _check_class_weight(net: Network, options: Options) -> None:
+    """Raise UsageError for weights of the classes of several targets, of which a loss
+    has none."""
+    if options.class_weight == DEFAULTS["class_weight"] or net.task != "multilabel":
+        return
+    takers = [name for name, rule in LOSSES.items() if rule.weighs_classes]
+    if loss_name(net.loss) not in takers:
+        raise UsageError(
+            f"--class_weight {options.class_weight}: of several yes/no targets is for --loss "
+            f"{enumerated(takers, 'or')}, not {net.loss}; leave it out"
         )
 
 

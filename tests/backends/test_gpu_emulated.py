@@ -22,6 +22,7 @@ from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import EpochSettings, PackJob, TimedStep
 from nn.backends.member import Turns
+from nn.core.losses import weighted_classes
 from nn.layers import InputColumn
 from nn.nn_aux import LOSSES, loss_of
 from nn.utils import NnError
@@ -243,6 +244,35 @@ def test_a_loss_and_its_constant_are_those_of_seq(loss, emulated):
     expected, expected_gradients, _ = net.engine.gradients(x.reshape(20, -1), y)
     assert value == pytest.approx(expected, rel=1e-12)
     assert relative_distance(gradients, expected_gradients) < 1e-12
+
+
+@pytest.mark.parametrize("loss", ["bce", "focal=0.5"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
+)
+def test_classes_of_targets_have_the_weights_that_they_have_on_seq(
+    dtype, tolerance, loss, emulated
+):
+    net = network("4,5:tanh,3:sigmoid", "seq", dtype, loss=loss)
+    x, y = fill(net, 40)
+    y[np.random.default_rng(2).random(y.shape) < 0.3] = np.nan
+    weights = np.array([[0.3, 2.0], [1.0, 1e-3], [0.0, 1e3]])
+    y = weighted_classes(y, weights).astype(dtype)
+    gpu = CudaEngine("cuda", net.layers, net.loss, dtype)
+    gpu.set("parameters", net.engine.get("parameters"))
+    value, gradients, _ = gpu.gradients(x.reshape(40, -1), y)
+    expected, expected_gradients, _ = net.engine.gradients(x.reshape(40, -1), y)
+    assert value == pytest.approx(expected, rel=tolerance)
+    assert relative_distance(gradients, expected_gradients) < tolerance
+    ends = []
+    for engine in (net.engine, gpu):
+        data = engine.load(x.reshape(40, -1), y)
+        how = settings(optimizer="sgd", momentum=0.9, batch=13, rates=[0.01] * 9)
+        progress = engine.progress()
+        engine.epoch(data, np.arange(40), how, progress)
+        ends.append((engine.get("parameters"), progress.loss))
+    assert relative_distance(ends[1][0], ends[0][0]) < 10 * tolerance
+    assert ends[1][1] == pytest.approx(ends[0][1], rel=10 * tolerance)
 
 
 @pytest.mark.usual(2, 6)

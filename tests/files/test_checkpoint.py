@@ -257,6 +257,11 @@ CASES = {
         {"layers": "5,8,2"},
         {"validation": 0.2},
     ),
+    "classes of several targets with weights": (
+        lambda: dense_data("multilabel"),
+        {"layers": "5,8,2", "loss": "focal"},
+        {"validation": 0.2, "class_weight": "1,4,3,1"},
+    ),
     "conv": (image_data, {"layers": CONV[1]}, {}),
 }
 

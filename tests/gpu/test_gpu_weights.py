@@ -7,6 +7,8 @@ from support.distances import relative_distance
 from support.epochs import ended, settings
 from support.networks import fill, network
 
+from nn.core.losses import weighted_classes
+
 ROWS = 700
 SMALL = "30,60,10,1"
 RUNNERS = [  # network, rows of a batch, what its first route names
@@ -71,3 +73,27 @@ def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpus):
     ours = after_epoch(net, some_weights(), 60)
     seq = after_epoch(network(SMALL, "seq"), some_weights(), 60)
     check_as_seq(ours, seq)
+
+
+@pytest.mark.parametrize("loss", ["bce", "focal=1.5"])
+@pytest.mark.parametrize(
+    ("spec", "batch"),
+    [("30,60,10,4", 60), ("40,300,200,3", 100), ("50,2000,1500,17", 350)],
+)
+def test_classes_of_targets_with_weights_end_where_those_of_seq_end(
+    spec, batch, loss, backend
+):
+    """With row weights too, and targets that are missing."""
+    ends = []
+    for name in (backend, "seq"):
+        net = network(f"{spec}:sigmoid", name, loss=loss)
+        x, y = fill(net, ROWS)
+        rng = np.random.default_rng(2)
+        y[rng.random(y.shape) < 0.3] = np.nan
+        weights = 10 ** rng.normal(size=(y.shape[1], 2))
+        y = weighted_classes(y, weights)
+        how = settings(batch=batch, rates=[1e-3] * 9)
+        end = ended(net, x, y, how, weights=some_weights())
+        loss_of_rows = net.engine.loss(end.data, np.arange(5, 600))
+        ends.append((end.parameters, end.losses[0], loss_of_rows))
+    check_as_seq(*ends)

@@ -100,3 +100,22 @@ def test_targets_of_another_kind_are_refused(y, fault):
     parts.partial_fit(X, Y, classes=range(3))
     with pytest.raises(ValueError, match=fault):
         parts.partial_fit(X, y)
+
+
+def test_classes_have_weights_in_the_forms_of_scikit_learn():
+    """One for all labels, of 0 and of 1, or one for each label."""
+
+    def scores(weights):
+        return nn.NetworkClassifier(**SMALL, class_weight=weights).fit(X, Y)
+
+    none = scores(None).predict_proba(X)
+    one = scores({1: 5}).predict_proba(X)
+    for same in ([1, 5], "1,5", [{0: 1, 1: 5}] * 3, [1, 5] * 3):
+        assert (scores(same).predict_proba(X) == one).all()
+    assert (one.mean(axis=0) > none.mean(axis=0)).all()
+    each = scores([{}, {1: 9}, {0: 9}]).predict_proba(X)
+    assert each[:, 1].mean() > none[:, 1].mean()
+    assert each[:, 2].mean() < none[:, 2].mean()
+    assert (scores("balanced").predict_proba(X) != none).any()
+    with pytest.raises(ValueError, match="4 numbers for 3 yes/no targets"):
+        scores([{}, {1: 2}])

@@ -88,18 +88,34 @@ __device__ constexpr bool is_from_input(int loss)
     return loss == BCE || loss == FOCAL || loss == POISSON || loss == GAMMA || loss == TWEEDIE;
 }
 
+/* a target of bce or focal of this size or more is a class with a weight, in this unit: see nn.h */
+#define LEAST_WEIGHTED ((real)0x1p32)
+#define WEIGHT_UNIT ((real)0x1p80)
+
+/* the weight of a target of bce or focal, which becomes that of its class */
+__device__ inline real class_weight(real *y)
+{
+    real size = *y < 0 ? -*y : *y;
+    if (!(size >= LEAST_WEIGHTED))
+        return 1;
+    *y = *y > 0;
+    return size / WEIGHT_UNIT;
+}
+
 /* a loss of one output from z, and its slope; bce: softplus(z) - z y */
 template <int LOSS>
 __device__ inline real loss_from_input(real z, real y, real *slope)
 {
     if constexpr (LOSS == BCE) {
-        *slope = sigmoid(z) - y;
-        return softplus(z) - z * y;
+        real weight = class_weight(&y);
+        *slope = weight * (sigmoid(z) - y);
+        return weight * (softplus(z) - z * y);
     } else if constexpr (LOSS == FOCAL) {
         constexpr real power = (real)LOSS_CONSTANT;
+        real weight = class_weight(&y);
         real first, second, of_1 = focal(power, z, &first), of_0 = focal(power, -z, &second);
-        *slope = y * first - (1 - y) * second;
-        return y * of_1 + (1 - y) * of_0;
+        *slope = weight * (y * first - (1 - y) * second);
+        return weight * (y * of_1 + (1 - y) * of_0);
     } else {
         return deviance<LOSS>(z, y, slope);
     }
