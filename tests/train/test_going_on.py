@@ -449,6 +449,15 @@ def test_a_warm_start_goes_on_as_a_model_does(folder):
     assert len(warm.loss_curve_) == 12
     further = nn.fit(x[300:], y[300:], init=first, epochs=6, holdout=0.0).network
     assert np.array_equal(further.vector, network.vector)
+    given = {
+        "epochs": 6,
+        "holdout": 0.0,
+        "validation": nn.load_for(network, x[:200], y=y[:200]),
+    }
+    judged = nn.fit(x[300:], y[300:], init=network, **given)
+    warm.fit(x[300:], y[300:], eval_set=(x[:200], y[:200]))
+    for name in ("validation", "val_metric", "best_epoch"):
+        assert warm.figures_[name] == judged.metrics[name]
     with pytest.raises(ValueError, match="found class .*'d'"):
         warm.fit(x[:3], np.array(["a", "b", "d"]))
     cold = nn.NetworkClassifier(layers="auto,8,3", epochs=6).fit(x[:300], y[:300])

@@ -445,6 +445,19 @@ def test_networks_of_which_some_have_validation_rows_are_those_trained_alone():
         np.testing.assert_array_equal(net.vector, alone.vector)
 
 
+@pytest.mark.parametrize(
+    "vary, chosen",
+    [
+        ("weight_decay=0.01..0.3", ["weight_decay"]),
+        ("hidden=7|16,dropout=0..0.5", ["dropout", "hidden"]),
+        ("optimizer=adam|sgd", ["learning_rate", "optimizer", "weight_decay"]),
+    ],
+)
+def test_a_model_tells_what_was_varied_and_what_follows_from_it(vary, chosen):
+    net, _ = together(vary)
+    assert net.config["chosen"] == chosen
+
+
 def test_each_setting_is_drawn_for_itself():
     """By random numbers of its own, the same beside whichever others."""
     both = Variation.parse(
