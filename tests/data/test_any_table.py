@@ -923,6 +923,16 @@ def test_yes_and_no_are_read_in_every_form(trained, form):
     np.testing.assert_array_equal(predictions, expected)
 
 
+def test_a_word_among_yes_and_no_is_told_as_a_gap(trained, caplog):
+    frame = frame_of(people(len(YES)))
+    net = nn.Model.load("m.bin").network
+    member = np.where(YES, "yes", "no").astype(object)
+    member[3] = "maybe"
+    net.predict(frame.assign(member=member))
+    told = '1 value that is neither yes nor no is taken for a gap: "maybe"'
+    assert [told in line for line in caplog.messages] == [True]
+
+
 def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
     frame = frame_of(people(20))
     net = nn.Model.load("m.bin").network

@@ -418,6 +418,23 @@ def test_words_that_determine_classes_are_twice_as_many_at_most(classes):
         assert len(told) == (words <= 2 * classes)
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_column_determines_classes_in_all_rows_or_is_not_told(classes, last):
+    """The last row, behind the first thousand that are looked at before, says
+    otherwise."""
+    y = np.arange(ROWS) % classes
+    number = y * 10 + NOISE / 100
+    word = [f"w{k}" for k in y]
+    if last:
+        number[-1] -= 10
+        word[-1] = f"w{(y[-1] + 1) % classes}"
+    table = {"number": number, "word": word, "noise": NOISE, "y": y}
+    ds = nn.load(table, target="y", task="binary" if classes == 2 else "multiclass")
+    told = [line.split()[1] for line in ds.remarks if "determines y in all" in line]
+    assert told == ([] if last else ["number", "word"][classes > 2 :])
+
+
 def test_a_sum_whose_first_rows_are_all_alike_is_told():
     a = np.where(np.arange(ROWS) < 50, 7, CASUAL)
     b = np.where(np.arange(ROWS) < 50, 7, REGISTERED)

@@ -360,7 +360,8 @@ def test_images_are_rows_of_pixels():
 def test_copies_of_a_network_are_its_model_file(networks, folder):
     draws = np.random.default_rng(2).normal(size=(80, 4))
     ds = nn.load(draws)
-    net = nn.Network.for_data(ds, "auto,6:gelu,1", backend="seq", seed=9, init="he")
+    how = {"backend": "seq", "seed": 9, "init": "he", "dtype": "float64", "threads": 1}
+    net = nn.Network.for_data(ds, "auto,6:gelu,1", **how)
     nn.train(net, ds, epochs=2, networks=networks)
     net.export(folder / "m.bin")
     for other in copies(net, folder):
@@ -368,6 +369,8 @@ def test_copies_of_a_network_are_its_model_file(networks, folder):
         assert (folder / "copy.bin").read_bytes() == (folder / "m.bin").read_bytes()
         assert other.backend == "seq"
         assert other.init == "he"
+        assert other.asked_dtype == "float64"
+        assert other.device == net.device
         assert len(other.members) == networks
 
 
