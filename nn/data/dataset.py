@@ -401,6 +401,12 @@ class Dataset:
             weightless=self.weightless + self.rows - len(counting),
         )
 
+    def weights_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return the weights of some rows (indices); None where rows have none."""
+        if self.weights is None:
+            return None
+        return self.weights[rows]
+
     def counting_rows(self) -> np.ndarray:
         """Return the rows (indices, ascending) whose weight is above 0: all others
         train nothing and judge nothing."""

@@ -108,7 +108,7 @@ class Prepared:
                 settings.number_embedding,
                 lambda: statistics_by(ds, rows, settings.target_means),
             )
-        weights = at_rows(ds.weights, rows)
+        weights = ds.weights_of(rows)
         if encoding is None:
             scaling = _input_scaling(ds, rows, settings, weights)
         else:
@@ -442,7 +442,7 @@ def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | No
             f"{flag} works for classification only, and this task is {ds.task}; drop it, or use --weight"
         )
     if asked == BALANCED:
-        weights = at_rows(ds.weights, rows)
+        weights = ds.weights_of(rows)
         return _balanced(np.bincount(ds.y[rows], weights, len(ds.classes)))
     numbers = np.array(class_weight_numbers(asked))
     if len(numbers) != len(ds.classes):

@@ -16,7 +16,7 @@ from ..core.losses import (
     targets_and_weights,
 )
 from ..core.metrics import are_probabilities, row_log_losses
-from ..core.weighted import at_rows, standard_error
+from ..core.weighted import standard_error
 from ..data.causes import cause_in
 from ..data.splits import Fold
 from ..ds import Dataset
@@ -181,7 +181,7 @@ def _constants_by_others(
     for fold in np.unique(of_row):
         others = of_row != fold
         if others.any():
-            weights = at_rows(ds.weights, others)
+            weights = ds.weights_of(others)
             targets = targets_of(ds.y[others], weights, outputs=len(of_all))
             constants[of_row == fold] = best_output(loss, targets)
     return constants

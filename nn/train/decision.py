@@ -219,6 +219,6 @@ def rows_judged(
     return JudgedRows(
         ds.y[rows],
         np.concatenate(blocks),
-        at_rows(ds.weights, rows),
+        ds.weights_of(rows),
         at_rows(ds.groups, rows),
     )

@@ -13,7 +13,6 @@ import numpy as np
 from ..backends.engine import Engine, PackJob
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
-from ..core.weighted import at_rows
 from ..data.checks import refuse_gaps
 from ..data.dataset import name_of
 from ..data.far_values import far_field
@@ -473,7 +472,7 @@ class Member:
             net.task,
             ds.y[rows],
             scores,
-            at_rows(ds.weights, rows),
+            ds.weights_of(rows),
             threshold=self.options.first_threshold,
         )
         if value is None:
