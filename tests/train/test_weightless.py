@@ -15,7 +15,6 @@ from nn.data.kinds import NUMBER, Kind
 from nn.data.loading import held_out
 from nn.data.medians import medians_of
 from nn.data.prepared import _class_weights
-from nn.data.scaling import Moments, Scaling
 from nn.data.splits import split_rows
 from nn.data.statistics import statistics_of
 from nn.data.table_rows import TableRows
@@ -137,25 +136,6 @@ def test_rows_of_weight_0_of_a_dataset_train_nothing_and_judge_nothing(validatio
     same_networks(of_some, same_left)
 
 
-def test_validation_rows_of_weight_0_judge_nothing():
-    x, y, weights = table()
-    train = nn.load(x[weights > 0], y=y[weights > 0])
-    counts = weights > 0
-    judged = []
-    ds = nn.load(x, y=y)
-    for validation in (ds, nn.load(x[counts], y=y[counts])):
-        if validation.rows == 600:
-            validation.weights = weights[: validation.rows]
-        else:
-            validation.weights = weights[counts]
-        net = nn.Network.for_data(train, QUICK["layers"])
-        val_loss = nn.train(net, train, epochs=3, holdout=0.0, validation=validation)[
-            "val_loss"
-        ]
-        judged.append(val_loss)
-    assert judged[0] == judged[1]
-
-
 def test_folds_leave_rows_of_weight_0_out():
     x, y, weights = table(200)
     ds = nn.load(x, y=y)
@@ -232,30 +212,6 @@ def counted(rows=400, seed=1):
     return weights, repeated
 
 
-@pytest.mark.parametrize("shape", [(400, 5), (400, 2, 3, 4)])
-def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
-    x = np.random.default_rng(2).gamma(1.0, size=shape)
-    weights, many = counted()
-    moments = Moments.of(x, weights=weights)
-    reference = Moments.of(x[many])
-    for name in ("low", "high", "mean", "deviation"):
-        np.testing.assert_allclose(
-            getattr(moments, name), getattr(reference, name), rtol=1e-12
-        )
-    rows = np.arange(0, 400, 3)
-    some = Scaling.fit("standardization", x, rows, weights=weights[rows])
-    repeated = Scaling.fit(
-        "standardization", x, np.repeat(rows, weights[rows].astype(int))
-    )
-    np.testing.assert_allclose(some.shift, repeated.shift, rtol=1e-12)
-    np.testing.assert_allclose(some.scale, repeated.scale, rtol=1e-12)
-    ones = Moments.of(x, weights=np.ones(400))
-    expected = Moments.of(x).mean.tobytes()
-    assert ones.mean.tobytes() == expected
-    expected = Moments.of(x).deviation.tobytes()
-    assert ones.deviation.tobytes() == expected
-
-
 @pytest.mark.parametrize("rows", [1, 2, 5, 50, 401])
 def test_medians_and_quantiles_are_those_of_the_repeated_values(rows):
     rng = np.random.default_rng(rows)
@@ -306,26 +262,6 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
     assert (one.shift, one.scale) == pytest.approx(expected, rel=1e-12)
 
 
-def test_means_of_words_are_those_of_the_repeated_rows():
-    from nn.data.word_means import WordMeans
-
-    rng = np.random.default_rng(5)
-    weights, many = counted(900)
-    codes = rng.integers(0, 40, 900).astype(np.int32)
-    words = [f"w{i}" for i in range(40)]
-    x = rng.normal(size=(900, 1))
-    y = rng.normal(size=900)
-    ds = nn.load(x, y=y)
-    repeated = nn.load(x[many], y=y[many])
-    ds.weights = weights
-    means_of_words = WordMeans(ds, np.arange(900)).means_of_words(codes, words)
-    indices = np.arange(len(many))
-    expected = WordMeans(repeated, indices).means_of_words(codes[many], words)
-    assert means_of_words.keys() == expected.keys()
-    for word, means in means_of_words.items():
-        np.testing.assert_allclose(means, expected[word], rtol=1e-6)
-
-
 def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
     codes = np.arange(60, dtype=np.int32) % 6
     words = list("abcdef")
@@ -337,36 +273,6 @@ def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
     assert statistics_of(x, [Kind("category")], counts=counts)[
         0
     ].counts == pytest.approx(dict.fromkeys(words, 10.0))
-
-
-def test_targets_are_scaled_by_the_rows_as_often_as_their_weight():
-    weights, many = counted()
-    rng = np.random.default_rng(8)
-    x = rng.normal(size=(400, 2))
-    y = rng.gamma(1.0, size=400)
-    ds = nn.load(x, y=y, dtype="float64")
-    repeated = nn.load(x[many], y=y[many], dtype="float64")
-    ds.weights = weights
-    nets = []
-    for dataset in (ds, repeated):
-        net = nn.Network.for_data(dataset, "auto,3,1", dtype="float64")
-        figures = nn.train(
-            net,
-            dataset,
-            epochs=1,
-            holdout=0.0,
-            batch_number=dataset.rows,
-            scaling="standardization",
-        )
-        nets.append((net, figures["baseline"]))
-    (one, told), (other, expected) = nets
-    np.testing.assert_allclose(
-        one.target_scaling.scale, other.target_scaling.scale, rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        one.scaling.shift, other.scaling.shift, rtol=1e-12, atol=1e-15
-    )
-    assert told == pytest.approx(expected, rel=1e-12)
 
 
 # ----------------------------------------- what is told, and models of earlier versions
@@ -510,45 +416,11 @@ def test_a_curve_is_the_mean_by_weights():
         np.testing.assert_allclose(weighted[value], repeated[value], rtol=1e-6)
 
 
-def test_medians_of_training_rows_are_weighted():
-    x = np.array([[1.0], [2.0], [3.0], [10.0]], np.float32)
-    weights = np.array([1.0, 1.0, 1.0, 4.0])
-    assert (
-        medians_of(x, weights=weights)
-        == medians_of(np.repeat(x, weights.astype(int), axis=0))
-        == [10.0]
-    )
-    ds = nn.load(np.tile(x, (10, 1)), y=np.arange(40.0))
-    ds.weights = np.tile(weights, 10)
-    net = nn.Network.for_data(ds, "auto,4,1")
-    nn.train(net, ds, epochs=1, holdout=0.0)
-    assert net.medians == [10.0]
-
-
 def test_the_median_of_many_rows_is_that_of_every_second_one_by_its_weight(monkeypatch):
     monkeypatch.setattr(medians, "MEDIAN_ROWS", 4)
     x = np.array([[1.0], [5.0], [2.0], [5.0], [3.0], [5.0], [9.0]], np.float32)
     weights = np.array([1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 4.0])
     assert medians_of(x, weights=weights) == [9.0]
-
-
-def test_the_weight_of_a_row_is_multiplied_by_that_of_its_class():
-    rng = np.random.default_rng(4)
-    x = rng.normal(size=(60, 2)).astype(np.float32)
-    y = np.array(["no", "yes"])[(x[:, 0] > 0.5).astype(int)]
-    weights = rng.integers(1, 4, 60).astype(float)
-    of_class = np.where(y == "yes", 2.5, 1.0)
-    bits = []
-    for of_rows, settings in (
-        (weights, {"class_weight": "1,2.5"}),
-        (weights * of_class, {}),
-    ):
-        ds = nn.load(x, y=y)
-        ds.weights = of_rows
-        net = nn.Network.for_data(ds, "auto,4,1", backend="seq")
-        nn.train(net, ds, epochs=2, holdout=0.0, scaling="none", **settings)
-        bits.append(net.vector.tobytes())
-    assert bits[0] == bits[1]
 
 
 @pytest.mark.parametrize("door", ["train", "train_many", "folds", "fit"])
