@@ -101,6 +101,21 @@ def test_free_memory_is_what_the_machine_has_and_the_group_leaves(
     assert machine.memory_left() == left
 
 
+def test_limits_are_those_of_the_own_group_and_the_ones_above_it(tmp_path):
+    """Of version 2, whose line names no controller, and of the memory of version 1."""
+    lines = ["0::/user/job", "5:cpu,cpuacct:/other", "4:freezer,memory:/old/job", ""]
+    (tmp_path / "cgroup").write_text("\n".join(lines))
+    root = tmp_path / "root"
+    files = machine._group_files(tmp_path / "cgroup", root)
+    new, old = "memory.max", "memory.limit_in_bytes"
+    expected = [root / group / new for group in ("user/job", "user", "")]
+    above = ("old/job", "old", "")
+    expected += [root / "memory" / group / old for group in above]
+    assert files == expected
+    alone = machine._group_files(tmp_path / "none", root)
+    assert alone == [root / new, root / "memory" / old]
+
+
 def test_each_rank_of_a_host_has_so_many(monkeypatch):
     group = RankGroup()
     group.size = 2
