@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 from .nn import Network
-from .nn_aux import METRICS, METRICS_OF_LOSSES, quantiles_of
+from .nn_aux import METRICS, METRICS_OF_LOSSES, metrics_told, quantiles_of
 from .utils import figure_text, listed, plural, target_text
 
 MOST_GROUPS = 4  # of equal networks
@@ -22,6 +22,7 @@ METRICS_OF_CARD = (
     "f1",
     "log_loss",
     *METRICS_OF_LOSSES,
+    "below",
     "rmse",
     "mae",
     "r2",
@@ -129,12 +130,9 @@ def _judged_of(net: Network) -> dict[str, str]:
     judged = net.judged
     if judged is not None:
         texts = []
-        names = METRICS_OF_CARD
-        if quantiles_of(net.loss):
-            # the distance from a quantile does not say how good it is
-            names = METRICS_OF_LOSSES
-        for name in names:
-            if judged["metrics"].get(name) is None:
+        told = metrics_told(judged["metrics"])
+        for name in METRICS_OF_CARD:
+            if name not in told or judged["metrics"][name] is None:
                 continue
             text = f"{METRICS[name].label} {figure_text(judged['metrics'][name])}"
             ends = judged["intervals"].get(name)

@@ -9,7 +9,7 @@ add»). A name stands for the constant `NN_<NAME>` of csrc/nn.h.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 
@@ -51,6 +51,8 @@ class Loss(NamedTuple):
     importance: str | None = None
     # whether a target may be a class with a weight (core/losses.py)
     weighs_classes: bool = False
+    # the output that is best for all rows alike, where it is not the mean, in words
+    best: str = ""
 
 
 class Optimizer(NamedTuple):
@@ -92,6 +94,8 @@ class Metric(NamedTuple):
     higher_is_better: bool = True
     # targets are taken as the training scaled them, which its constant is for
     of_scaled: bool = False
+    # no other metric says how good what has this one is
+    is_alone: bool = False
 
 
 class Task(NamedTuple):
@@ -174,7 +178,7 @@ def _deviance(formula: str, power: float, targets: str, has: Callable) -> Loss:
 
 LOSSES = {
     "mse": Loss("(a - y)^2"),
-    "mae": Loss("|a - y|", importance="mae"),
+    "mae": Loss("|a - y|", importance="mae", best="the median"),
     "huber": Loss(
         "(a - y)^2 / 2, beyond a distance of D: D (|a - y| - D/2)",
         constants=(1.0,),
@@ -182,6 +186,7 @@ LOSSES = {
         holds=lambda distance: 1e-30 <= distance <= 1e30,
         range="1e-30 <= D <= 1e30",
         importance="huber",
+        best="the best constant",
     ),
     "quantile": Loss(
         "A (y - a), where a is above y (1 - A) (a - y)",
@@ -193,6 +198,7 @@ LOSSES = {
         task="regression",
         metric="pinball",
         importance="pinball",
+        best="the quantile of all rows",
     ),
     "bce": Loss(
         "binary cross entropy, from the logits of a sigmoid layer",
@@ -207,6 +213,7 @@ LOSSES = {
         holds=lambda power: 0 <= power <= 100,
         range="0 <= G <= 100",
         weighs_classes=True,
+        best="the best constant",
     ),
     "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
     "poisson": _deviance(
@@ -251,6 +258,17 @@ def quantiles_of(loss: str) -> list[str]:
     if len(shares) < 2:
         return []
     return [f"{float(share):g}" for share in shares]
+
+
+def constant_told(loss: str, figures: dict) -> str:
+    """Return in words the output, the same for all rows, beside which a training by a
+    loss is judged: by --effort that of the metric. figures: of the training."""
+    rule = loss_of(loss)
+    if rule.best and (rule.metric or "effort" not in figures):
+        return rule.best
+    if figures["classes"] is None and not figures.get("labels"):
+        return "the mean"
+    return "the class shares"
 
 
 OPTIMIZERS = {
@@ -376,7 +394,9 @@ METRICS = {
     "rmse": Metric("RMSE", {"regression": "errors"}, False),
     "r2": Metric("R2", {"regression": "numbers"}),
     "deviance": Metric("mean deviance", {"regression": "losses"}, False),
-    "pinball": Metric("pinball loss", {"regression": "losses"}, False),
+    "pinball": Metric("pinball loss", {"regression": "losses"}, False, is_alone=True),
+    # the share of rows whose target is not above a quantile
+    "below": Metric("coverage", {"regression": "quantiles"}, is_alone=True),
     "huber": Metric("Huber loss", {"regression": "losses"}, False, of_scaled=True),
     "persistence_rmse": Metric("RMSE of persistence", {"regression": "series"}, False),
     "skill": Metric("skill", {"regression": "series"}),
@@ -387,12 +407,22 @@ over the targets."""
 MONITORS = [
     name
     for name, metric in METRICS.items()
-    if not {"series", "losses"} & {*metric.of.values()}
+    if not {"series", "losses", "quantiles"} & {*metric.of.values()}
 ]
 # that only a training by their loss has
 METRICS_OF_LOSSES = [
     name for name, metric in METRICS.items() if "losses" in metric.of.values()
 ]
+
+
+def metrics_told(figures: Collection[str]) -> list[str]:
+    """Return the names of METRICS, of some figures, that are told to a person: of a
+    quantile those of quantiles alone, for the distance from it says nothing."""
+    names = [name for name in METRICS if name in figures]
+    alone = [name for name in names if METRICS[name].is_alone]
+    return alone or names
+
+
 # name -> multiply-adds of forward passes that the trainings of --effort may take
 # together
 EFFORTS = {

@@ -63,7 +63,7 @@ def train_command(flags) -> None:
             write_table(flags.output, fold_table(net, ds))
     with _kept_in(lost):
         finish(batch_size=net.config["batch_number"])
-    _print(flags, result)
+    _print(flags, result, net.loss)
     if lost:  # the training went on without some of its outputs, or was stopped
         if flags.model is None:
             written = ""
@@ -101,9 +101,9 @@ def _checked_effort(flags) -> str | None:
     return effort
 
 
-def _print(flags, result: dict) -> None:
-    """Print the figures of a training on stdout, and without --json its trials and its
-    profile too; where stdout is closed and a model is written, that is enough."""
+def _print(flags, result: dict, loss: str) -> None:
+    """Print the figures of a training by a loss on stdout, its trials and profile too
+    without --json; where stdout is closed and a model is written, that is enough."""
     if flags.json:
         print_json(result)
     elif isinstance(sys.stdout, console.ClosedStream) and flags.model is not None:
@@ -113,7 +113,8 @@ def _print(flags, result: dict) -> None:
             tables.trials_report(result, flags.verbose)
         if flags.profile:
             tables.profile_report(result["profile"])
-        tables.training_report(result, flags.verbose, flags.time is not None)
+        in_time = flags.time is not None
+        tables.training_report(result, loss, flags.verbose, in_time)
     elif flags.profile:
         tables.profile_report(result["profile"])
 

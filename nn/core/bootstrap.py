@@ -223,7 +223,47 @@ def intervals(
     if sampling.units < 2:
         return dict.fromkeys(names)
     values = resampled([judged], weights, seed, sampling, names, resamples)
-    ends = {name: interval([metrics[name] for (metrics,) in values]) for name in names}
+    metrics = [metrics for (metrics,) in values]
+    return _intervals_of(judged, weights, sampling, names, metrics)
+
+
+def intervals_and_by_target(
+    judged: Judged, weights: np.ndarray | None, sampling: Sampling, seed: int = 0
+) -> tuple[dict[str, Interval], list[dict[str, Interval]]]:
+    """Return what intervals does, and the same of each of several targets, by the same
+    resamples: a target has those of their rows that have it."""
+    targets = list(judged.of_targets(weights))
+    if sampling.units < 2:
+        of_targets = [dict.fromkeys(target.names) for target, _ in targets]
+        return dict.fromkeys(judged.names), of_targets
+    judged.values(weights)  # what all resamples share is made by one thread
+
+    def values(row_weights: np.ndarray) -> tuple[dict, list[dict]]:
+        of_targets = judged.values_of_targets(row_weights, exact=False)
+        own = judged.values(row_weights, exact=False, of_targets=of_targets)
+        return own, of_targets
+
+    drawn = in_each_resample(values, sampling, weights, seed)
+    metrics = [own for own, _ in drawn]
+    ends = _intervals_of(judged, weights, sampling, judged.names, metrics)
+    ends_of_targets = []
+    for number, (target, own) in enumerate(targets):
+        metrics = [of_targets[number] for _, of_targets in drawn]
+        ends_of_targets.append(
+            _intervals_of(target, own, sampling, target.names, metrics)
+        )
+    return ends, ends_of_targets
+
+
+def _intervals_of(
+    judged: Judged,
+    weights: np.ndarray | None,
+    sampling: Sampling,
+    names: Sequence[str],
+    metrics: Sequence[dict],
+) -> dict[str, Interval]:
+    """Return the interval of each metric. metrics: those of each resample."""
+    ends = {name: interval([values[name] for values in metrics]) for name in names}
     if sampling.are_independent and _count_alike(weights):
         ends |= _wilson_intervals(judged)
     return {

@@ -16,14 +16,14 @@ nothing for these rows, such as the area under the curve of one class, is None.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from ..nn_aux import METRICS, MONITORS, TASKS, loss_of
+from ..nn_aux import METRICS, MONITORS, TASKS, loss_of, quantiles_of
 from ..settings.flags import DEFAULTS
 from ..utils import DataError, UsageError
 from .losses import row_losses
@@ -407,13 +407,10 @@ def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- several targets
 
 
-def mean_of_targets(name: str, judged: Judged, weights, exact: bool) -> float | None:
+def mean_of_targets(name: str, of_targets: Sequence[dict]) -> float | None:
     """Return the mean of a metric over the targets of which it is defined; None where
-    it is of none."""
-    each = [
-        target.values(own, [name], exact)[name]
-        for target, own in judged.of_targets(weights)
-    ]
+    it is of none. of_targets: the metrics of each."""
+    each = [values[name] for values in of_targets]
     known = [value for value in each if value is not None]
     if known:
         return sum(known) / len(known)
@@ -490,6 +487,12 @@ def skill(
 def mean_loss(losses: np.ndarray, mean: Callable) -> float:
     """Return the mean of the losses of rows."""
     return mean(losses)
+
+
+@formula_of("quantiles", "below")
+def share_not_above(truth: np.ndarray, predicted: np.ndarray, mean: Callable) -> float:
+    """Return the share of rows whose target is not above the prediction."""
+    return mean((truth <= predicted).astype(np.float64))
 
 
 @formula_of("numbers", "r2")
@@ -569,27 +572,21 @@ class Judged:
         scores = np.asarray(scores)
         if threshold is None:
             threshold = DEFAULTS["threshold"]
-        # each of several targets of two classes
-        self.by_target: list[Judged] = []
+        self._folds = folds
         if TASKS[task].by_output:
             truth = truth.astype(np.float64).reshape(len(truth), -1)
             # a target that a row lacks counts for no metric
             self._are_known = ~np.isnan(truth)
             self._lacks_some = not self._are_known.all()
         if task == "multilabel":
-            cuts = np.broadcast_to(threshold, scores.shape)
-            for target, known in enumerate(self._are_known.T):
-                own = [part[known, target] for part in (truth, scores, cuts)]
-                part = Judged("binary", *own, folds=at_rows(folds, known))
-                self.by_target.append(part)
-            self.are_probabilities = all(a.are_probabilities for a in self.by_target)
+            self._cuts = np.broadcast_to(threshold, scores.shape)
             self.predicted = decide_each(scores, threshold)
         elif task == "regression":
             scores = scores.astype(np.float64).reshape(len(truth), -1)
             self._errors = scores - truth
-            self._persistence_errors = None
+            self._persistence = None
             if persistence is not None:
-                self._persistence_errors = np.asarray(persistence, np.float64) - truth
+                self._persistence = np.asarray(persistence, np.float64)
         else:
             if task == "binary":
                 scores = scores.reshape(len(truth))
@@ -597,9 +594,41 @@ class Judged:
             self.are_probabilities = are_probabilities(scores)
         self.truth = truth
         self.scores = scores
-        self._folds = folds
+        if task == "multilabel":
+            self.are_probabilities = all(a.are_probabilities for a in self.by_target)
         # of metrics that are means of the rows' values
         self._row_values = {}
+
+    @cached_property
+    def by_target(self) -> list[Judged]:
+        """Return each of several targets, of the rows that have it; none where there is
+        a single number, or class, of a row."""
+        if self.task == "multilabel":
+            return list(map(self._label, range(self.truth.shape[1])))
+        if self.task == "regression" and self.truth.shape[1] > 1:
+            return list(map(self._number, range(self.truth.shape[1])))
+        return []
+
+    def _label(self, target: int) -> Judged:
+        known = self._are_known[:, target]
+        arrays = (self.truth, self.scores, self._cuts)
+        own = [array[known, target] for array in arrays]
+        return Judged("binary", *own, folds=at_rows(self._folds, known))
+
+    def _number(self, target: int) -> Judged:
+        known = self._are_known[:, target]
+        shares = quantiles_of(self._loss)
+        loss = f"quantile={shares[target]}" if shares else self._loss
+        persistence = None
+        if self._persistence is not None:
+            persistence = self._persistence[known, target, None]
+        return Judged(
+            "regression",
+            self.truth[known, target, None],
+            self.scores[known, target, None],
+            persistence=persistence,
+            loss=loss,
+        )
 
     @cached_property
     def _ranks(self) -> Ranks:
@@ -612,15 +641,21 @@ class Judged:
         formed_from = {
             name: metric.of.get(self.task) for name, metric in METRICS.items()
         }
-        absent = {None, "series", "losses"}
-        if self.task == "regression" and self._persistence_errors is not None:
-            absent = {None, "losses"}
-        of_loss = loss_of(self._loss).metric
+        absent = {None, "series", "losses", "quantiles"}
+        loss = loss_of(self._loss)
+        if self.task == "regression" and self._persistence is not None:
+            absent.remove("series")
+        if loss.takes_several and self.truth.shape[1] == 1:
+            absent.remove("quantiles")
         return [
             name
             for name, source in formed_from.items()
-            if source not in absent or name == of_loss
+            if source not in absent or name == loss.metric
         ]
+
+    @cached_property
+    def _persistence_errors(self) -> np.ndarray:
+        return self._persistence - self.truth
 
     @cached_property
     def are_right(self) -> np.ndarray:
@@ -649,12 +684,21 @@ class Judged:
     def of_targets(self, weights=None) -> Iterator[tuple[Judged, np.ndarray | None]]:
         """Yield each of several targets, of the rows that have it, with their
         weights."""
-        for target, known in zip(self.by_target, self._are_known.T, strict=True):
-            yield target, at_rows(weights, known)
+        if self.by_target:
+            for target, known in zip(self.by_target, self._are_known.T, strict=True):
+                yield target, at_rows(weights, known)
+
+    def values_of_targets(
+        self, weights=None, names: Iterable[str] | None = None, exact: bool = True
+    ) -> list[dict[str, float | None]]:
+        """Return metrics of each of several targets, as values does."""
+        return [
+            target.values(own, names, exact) for target, own in self.of_targets(weights)
+        ]
 
     def counts(self, weights=None) -> Counts:
         """Return the counts of two classes, of several targets those of all."""
-        if self.by_target:
+        if self.task == "multilabel":
             each = [target.counts(own) for target, own in self.of_targets(weights)]
             return Counts(*map(sum, zip(*each, strict=True)))
         return confusion_counts(self.truth, self.predicted, weights)
@@ -663,24 +707,29 @@ class Judged:
         return ClassCounts.of(self.truth, self.predicted, self.scores.shape[1], weights)
 
     def values(
-        self, weights=None, names: Iterable[str] | None = None, exact: bool = True
+        self,
+        weights=None,
+        names: Iterable[str] | None = None,
+        exact: bool = True,
+        of_targets: Sequence[dict] = (),
     ) -> dict[str, float | None]:
         """Return metrics, None where they are undefined, or beyond what float64 holds.
-        weights: as checked_weights returns them. exact: sums are rounded once."""
+        weights: as checked_weights returns them. exact: sums are rounded once.
+        of_targets: what values_of_targets returns, where it is known."""
         if names is None:
             names = self.names
         # a target that no row has
         if not len(self.truth) or (weights is not None and not weights.any()):
             return dict.fromkeys(names)
         with np.errstate(all="ignore"):
-            metrics = self._values(weights, names, exact)
+            metrics = self._values(weights, names, exact, of_targets)
         for name, value in metrics.items():
             if value is not None and not math.isfinite(value):
                 metrics[name] = None
         return metrics
 
     def _values(
-        self, weights, names: Iterable[str], exact: bool
+        self, weights, names: Iterable[str], exact: bool, of_targets: Sequence[dict]
     ) -> dict[str, float | None]:
         def weighted_mean(values: np.ndarray) -> float:
             own = weights
@@ -694,6 +743,11 @@ class Judged:
                 return mean(values, own)
             return float((values * own).sum() / own.sum())
 
+        @cache
+        def of_each() -> Sequence[dict]:
+            means = [n for n in names if METRICS[n].of[self.task] == "targets"]
+            return of_targets or self.values_of_targets(weights, means, exact)
+
         formed_from = {
             "counts": cache(lambda: (self.counts(weights),)),
             "classes": cache(lambda: (self.classes(weights),)),
@@ -701,9 +755,10 @@ class Judged:
             "errors": lambda: (self._errors, weighted_mean),
             "series": lambda: (self._errors, self._persistence_errors, weighted_mean),
             "labels": lambda: (self, weights),
-            "targets": lambda: (self, weights, exact),
+            "targets": lambda: (of_each(),),
             "numbers": lambda: (self.truth, self.scores, weights),
             "losses": lambda: (self._row_losses, weighted_mean),
+            "quantiles": lambda: (self.truth, self.scores, weighted_mean),
         }
         values = {}
         for name in names:
@@ -711,13 +766,20 @@ class Judged:
             formula = _FORMULAS[source, name]
             if source != "probabilities":
                 values[name] = formula(*formed_from[source]())
-            elif self.are_probabilities:
-                if name not in self._row_values:
-                    self._row_values[name] = formula(self.truth, self.scores)
-                values[name] = weighted_mean(self._row_values[name])
             else:
-                values[name] = None
+                values[name] = self._of_probabilities(name, formula, weighted_mean)
         return values
+
+    def _of_probabilities(
+        self, name: str, formula: Callable, weighted_mean: Callable
+    ) -> float | None:
+        """Return the mean of a metric of each row; None where scores are no
+        probabilities."""
+        if not self.are_probabilities:
+            return None
+        if name not in self._row_values:
+            self._row_values[name] = formula(self.truth, self.scores)
+        return weighted_mean(self._row_values[name])
 
 
 def metrics_of(task: str) -> list[str]:

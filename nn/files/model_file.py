@@ -345,7 +345,12 @@ _NOT_SHARED = (
 # metrics of rows, or of a part of them
 _ARE_RATES = {name: or_none(is_number) for name in METRICS}
 _INTERVAL_ENDS = or_none(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
-_OF_TARGET = {**_ARE_RATES, "target": is_string, "coverage": is_number}
+_OF_TARGET = {
+    **_ARE_RATES,
+    "target": is_string,
+    "coverage": is_number,
+    "intervals": map_of(_INTERVAL_ENDS),
+}
 _CROSSED_METRICS = {  # what `test` reports of all rows that folds judge
     **_ARE_RATES,
     **dict.fromkeys(("rows", "tp", "fp", "fn", "tn"), is_number),

@@ -218,7 +218,7 @@ def _metrics(result: dict, has_intervals: bool) -> list[Table]:
         headers[2] = ""
     lines = _of_page(figures.metric_lines(result, figure_text))
     tables = [Table("metrics", headers, lines)]
-    headers, lines = figures.target_lines(result, figure_text)
+    headers, lines = figures.target_lines(result, figure_text, has_intervals)
     if lines:
         tables.append(_by_target(headers, lines))
     return tables

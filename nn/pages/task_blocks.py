@@ -12,7 +12,7 @@ from ..core.metrics import decide, decide_each, placements, without_zeros
 from ..core.weighted import at_rows
 from ..data.pixels import BYTE
 from ..nn import Network
-from ..nn_aux import TASKS
+from ..nn_aux import METRICS, TASKS, loss_of, metrics_told
 from ..settings.values import parse_rule
 from ..terminal import figures
 from ..terminal.figures import count_text, rate_text
@@ -92,16 +92,15 @@ def _several_targets(result: dict, rows: str) -> str:
 
 
 def _quantiles(result: dict, rows: str) -> str:
+    targets = result.get("per_target") or [{**result, "target": "the prediction"}]
     below = [
-        f"{percent_text(row['coverage'])} lie below {row['target']}"
-        for row in result["per_target"]
+        f"{percent_text(row['below'])} lie below {row['target']}" for row in targets
     ]
     return f"of {rows} {listed(below)}. Pinball loss {_figure(result, 'pinball')}"
 
 
 def _numbers(result: dict, rows: str) -> str:
-    targets = result.get("per_target", ())
-    if any("coverage" in row and "level" not in row for row in targets):
+    if "rmse" not in metrics_told(result):
         return _quantiles(result, rows)
     rmse = result["rmse"]
     chance = ""
@@ -383,12 +382,14 @@ def number_blocks(net: Network, result: dict, truth, scores, weights) -> list[Bl
     predicted = scores.astype(np.float64)
     differences = predicted - truth
     names = _names_of_targets(net)
-    blocks: list[Block] = [
-        _predicted_against_true(truth, predicted, names),
-        _error_picture(differences, weights, names),
-    ]
+    blocks: list[Block] = [_predicted_against_true(truth, predicted, names)]
+    own = loss_of(net.loss).metric
+    are_quantiles = own is not None and METRICS[own].is_alone
+    if not are_quantiles:
+        blocks.append(_error_picture(differences, weights, names))
+    by_range = _coverage if are_quantiles else _residuals
     for k, name in enumerate(names):
-        blocks.append(_residuals(predicted[:, k], differences[:, k], weights, name))
+        blocks.append(by_range(predicted[:, k], differences[:, k], weights, name))
     return blocks
 
 
@@ -439,6 +440,19 @@ def _residuals(predicted, differences, weights, name: str) -> Table:
         most = f"{_digits(row.low, 4)} to {_digits(row.high, 4)}"
         lines.append([row.predicted, count_text(row.rows), mean, rmse, most])
     return Table(f"errors of {name} by range of the prediction", headers, lines)
+
+
+def _coverage(predicted, differences, weights, name: str) -> Table:
+    """Return the share of rows whose target is not above a quantile, by range of it;
+    weights (rows,) above 0, or None."""
+    lines = []
+    for ends, rows in errors.ranges(predicted, ERROR_RANGES):
+        are_below = (differences[rows] >= 0).astype(np.float64)
+        share = errors.mean_of_rows(are_below, at_rows(weights, rows))
+        count = count_text(errors.row_count(weights, rows))
+        lines.append([ends, count, f"{100 * share:.1f} %"])
+    headers = ["predicted", "rows", METRICS["below"].label]
+    return Table(f"coverage of {name} by range of the prediction", headers, lines)
 
 
 def _digits(value: float, digits: int) -> str:
@@ -561,7 +575,10 @@ def _black_and_white(
 def groups(net: Network, x, truth, scores, weights=None) -> Block:
     """Return the groups of rows, by one column each, whose loss is furthest above that
     of all rows."""
-    if net.task == "regression":
+    of_loss = loss_of(net.loss).metric
+    if of_loss is not None:
+        loss = METRICS[of_loss].label
+    elif net.task == "regression":
         loss = "mean absolute error"
     elif gives_logits(net):
         loss = "log loss"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ..layers import Layer, describe
-from ..nn_aux import METRICS
+from ..nn_aux import METRICS, metrics_told
 from ..utils import MOST_WHOLE, axis_texts, figure_text
 
 SURENESS = ("coverage", "width")  # of intervals
@@ -140,10 +140,11 @@ def metric_lines(result: dict, numbers: Callable = number_text) -> list[list[str
             interval = ends_text(intervals[name], shown)
         return [label, shown(value), interval]
 
+    told = metrics_told(result)
     lines = [
         line(name, label_of(name), value)
         for name, value in result.items()
-        if name in METRICS
+        if name in told
     ]
     for name, value in result.get("macro", {}).items():
         lines.append(line(f"macro_{name}", f"macro {METRICS[name].label}", value))
@@ -172,17 +173,27 @@ def threshold_text(threshold: float | list[float]) -> str:
 
 
 def target_lines(
-    result: dict, shown: Callable = number_text
+    result: dict, shown: Callable = number_text, has_intervals: bool = False
 ) -> tuple[list[str], list[list[str]]]:
     """Return (headers, a line for each target) of a test of several targets; no lines
-    for a single one."""
+    for a single one. has_intervals: figures have their 95 % intervals, where there are
+    any."""
     targets = result.get("per_target", ())
     if "hamming_loss" in result:
         shown = rate_text
     names: list[str] = []
     if targets:
-        names = [name for name in (*METRICS, *SURENESS) if name in targets[0]]
-    lines = [[row["target"], *(shown(row[name]) for name in names)] for row in targets]
+        names = metrics_told(targets[0])
+    if "level" in result:
+        names += SURENESS
+
+    def cell(row: dict, name: str) -> str:
+        ends = row.get("intervals", {}).get(name)
+        if ends is None or not has_intervals:
+            return shown(row[name])
+        return f"{shown(row[name])} ({ends_text(ends, shown)})"
+
+    lines = [[row["target"], *(cell(row, name) for name in names)] for row in targets]
     labels = [METRICS[name].label if name in METRICS else name for name in names]
     return ["target", *labels], lines
 
@@ -242,7 +253,8 @@ def comparison_lines(
     models."""
     columns = [*comparison["models"], "difference"]
     lines = []
-    for name, values in comparison["metrics"].items():
+    for name in metrics_told(comparison["metrics"]):
+        values = comparison["metrics"][name]
         texts = [shown(values[column]) for column in columns]
         interval = ends_text(values["interval"], shown)
         lines.append([METRICS[name].label, *texts, interval])

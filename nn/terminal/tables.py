@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..card import card_of
 from ..layers import Layer
 from ..nn import Network
-from ..nn_aux import METRICS, METRICS_OF_LOSSES
+from ..nn_aux import METRICS, METRICS_OF_LOSSES, constant_told, metrics_told
 from ..utils import (
     LONGEST_MESSAGE,
     axis_texts,
@@ -97,9 +97,11 @@ INTERVAL = "95 % interval"
 MOST_LISTED_CLASSES = 5  # of a test, unless --verbose: it fits 25 lines
 
 
-def training_report(result: dict, verbose: bool = False, in_time: bool = False) -> None:
-    """Print the outcome of a training, how good it is, and what to do next. verbose:
-    what was chosen, too. in_time: rows were divided by their time."""
+def training_report(
+    result: dict, loss: str, verbose: bool = False, in_time: bool = False
+) -> None:
+    """Print the outcome of a training by a loss, how good it is, and what to do next.
+    verbose: what was chosen, too. in_time: rows were divided by their time."""
     if "calibration" in result:
         calibration = result["calibration"]
         changes = []
@@ -130,7 +132,7 @@ def training_report(result: dict, verbose: bool = False, in_time: bool = False) 
         show(
             f"networks trained once more on all {rows:,} rows; the figures are those of before, in order of time"
         )
-    show(_how_good(result))
+    show(_how_good(result, loss))
     show(f"next: {_next_step(result)}")
 
 
@@ -144,28 +146,24 @@ def _epochs(result: dict) -> str:
     return f"{run} of {asked} epochs"
 
 
-def _how_good(result: dict) -> str:
+def _how_good(result: dict, loss: str) -> str:
     """Return the loss, or the figures of what was chosen, beside the loss of the class
     shares or of the mean."""
     if "effort" in result:
         line = _figures_of_effort(result)
     else:
-        rows, loss, training = _judging_losses(result)
-        line = f"{rows} loss {short_text(loss)}"
+        rows, own, training = _judging_losses(result)
+        line = f"{rows} loss {short_text(own)}"
         if rows != "training":
             line = f"{line}, training loss {short_text(training)}"
     baseline = result["baseline"]
     if baseline is None:
         return line
-    if result["classes"] is None and "labels" not in result:
-        constant = "the mean"
-    else:
-        constant = "the class shares"
     if "effort" in result:
-        loss = _effort_baseline(result, baseline)
+        of_constant = _effort_baseline(result, baseline)
     else:
-        loss = short_text(baseline)
-    return f"{line}; {constant} alone would have {loss}"
+        of_constant = short_text(baseline)
+    return f"{line}; {constant_told(loss, result)} alone would have {of_constant}"
 
 
 def _effort_baseline(result: dict, baseline: float) -> str:
@@ -188,23 +186,19 @@ def _figures_of_effort(result: dict) -> str:
     else:
         rows = "validated"
         figures = result["validated"]
-    by_target = figures.get("per_target", ())
-    are_quantiles = any("coverage" in row for row in by_target)
+    told = metrics_told(figures)
     texts = [
         _with_interval(label, name, figures)
         for name, label in OF_EFFORT.items()
-        # the distance from a quantile does not say how good it is
-        if name in figures and (name in METRICS_OF_LOSSES or not are_quantiles)
+        if name in told
     ]
     line = f"{rows}: {', '.join(texts)}"
-    if are_quantiles:
-        name = label = "coverage"
-    else:
-        name = "roc_auc" if "labels" in result else "r2"
-        label = METRICS[name].label
-    targets = [f"{row['target']} {short_text(row[name])}" for row in by_target]
-    if targets:
-        line += f"; {label} by target: {', '.join(targets)}"
+    by_target = figures.get("per_target", ())
+    if by_target:
+        of_target = metrics_told(by_target[0])
+        name = next(name for name in TOLD_OF_TARGETS if name in of_target)
+        targets = [f"{row['target']} {short_text(row[name])}" for row in by_target]
+        line += f"; {METRICS[name].label} by target: {', '.join(targets)}"
     return line
 
 
@@ -256,6 +250,8 @@ def _next_step(result: dict) -> str:
     return f"{test}, nn predict {name} DATA -o predictions.csv"
 
 
+# of each target in the last line of a training, the first that it has
+TOLD_OF_TARGETS = ("roc_auc", "below", "r2")
 OF_EFFORT = {
     name: (RATE_LABELS | NUMBERS)[name]
     for name in (
@@ -265,6 +261,7 @@ OF_EFFORT = {
         "accuracy",
         "log_loss",
         *METRICS_OF_LOSSES,
+        "below",
         "rmse",
         "mae",
         "r2",
@@ -340,8 +337,9 @@ def _folds_report(result: dict, in_time: bool = False) -> None:
     """Print the mean and standard deviation of each figure over the folds; of folds in
     time, what their networks know."""
     rows = []
+    told = metrics_told(result["mean"])
     for name, label in (RATE_LABELS | NUMBERS | SERIES).items():
-        if name in result["mean"]:
+        if name in told:
             mean = _figure(name, result["mean"])
             rows.append([label, mean, _figure(name, result["std"])])
     title = f"{len(result['folds'])} folds"
@@ -359,10 +357,9 @@ def _figure(name: str, figures: dict) -> str:
 
 def _members_report(members: Sequence[dict]) -> None:
     """Print the figures of each member, and its weight where the weights differ."""
+    told = metrics_told(members[0])
     labels = {
-        name: label
-        for name, label in (RATE_LABELS | NUMBERS).items()
-        if name in members[0]
+        name: label for name, label in (RATE_LABELS | NUMBERS).items() if name in told
     }
     headers = ["member", *labels.values()]
     rows = []

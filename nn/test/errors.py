@@ -19,7 +19,7 @@ from ..core.thresholds import cut_offs
 from ..core.weighted import quantiles
 from ..data.table_rows import TableRows
 from ..nn import Network
-from ..nn_aux import TASKS
+from ..nn_aux import TASKS, loss_of
 from ..utils import axis_texts
 from .values import gives_logits, names_of
 
@@ -37,9 +37,12 @@ MOST_ERRORS = np.array([0.05, 0.95])
 
 
 def row_losses(net: Network, truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return how wrong each row is: the absolute error, the log loss, or 1 for an error
-    where no probabilities tell more."""
+    """Return how wrong each row is: its loss, where that has a metric of its own, the
+    absolute error, the log loss, or 1 for an error where no probabilities tell more."""
     scores = scores.astype(np.float64)
+    if loss_of(net.loss).metric is not None:
+        with np.errstate(all="ignore"):
+            return core_losses.row_losses(net.loss, scores, truth)
     if net.task == "regression":
         return np.nanmean(np.abs(scores - truth), axis=1)
     if TASKS[net.task].by_output:

@@ -20,7 +20,7 @@ from ..core.weighted import standard_error
 from ..data.causes import cause_in
 from ..data.splits import Fold
 from ..ds import Dataset
-from ..nn_aux import TASKS, loss_name, loss_of
+from ..nn_aux import TASKS, constant_told, loss_name, loss_of
 from .reports import remarks
 
 # of the range of the targets, in which the best output by mae or huber lies
@@ -218,9 +218,11 @@ OF_REFERENCE = (
 )
 
 
-def warn_if_not_learned(figures: dict, ds: Dataset, reference: bool = False) -> None:
-    """Warn, on rank 0, of a training on ds that learned nothing, with the likely cause
-    and what to do. reference: it was the original program's."""
+def warn_if_not_learned(
+    figures: dict, ds: Dataset, loss: str, reference: bool = False
+) -> None:
+    """Warn, on rank 0, of a training on ds by a loss that learned nothing, with the
+    likely cause and what to do. reference: it was the original program's."""
     if figures["learned"] is not False or cluster.current().rank:
         return
     kind = "training"
@@ -240,10 +242,7 @@ def warn_if_not_learned(figures: dict, ds: Dataset, reference: bool = False) -> 
     if reference:
         cause = OF_REFERENCE
     cause = cause_in(ds) or cause
-    if figures["classes"] is None and not figures.get("labels"):
-        same = "the mean"
-    else:
-        same = "the class shares"
+    same = constant_told(loss, figures)
     message = (
         f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
     )

@@ -17,6 +17,7 @@ from ..data.given_rows import rows_and_exposures, times
 from ..data.loading import load_for
 from ..files.export.formats import export
 from ..nn import Network
+from ..nn_aux import METRICS, metrics_told
 from ..settings.flags import BY_NAME
 from ..utils import UsageError, listed, network_of
 from .compare import Side, compared_sides
@@ -238,10 +239,11 @@ class Model:
         )
         for name in ("out_of_fold", "validated", "mean"):
             metrics = self.metrics.get(name) or {}
+            told = {*metrics_told(metrics), *metrics.keys() - METRICS.keys()}
             numbers = [
                 f"{key} {value:.4g}"
                 for key, value in metrics.items()
-                if isinstance(value, float)
+                if isinstance(value, float) and key in told
             ]
             if numbers:
                 lines += [f"{name.replace('_', ' ')}: {', '.join(numbers)}"]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..core.bootstrap import Sampling
+from ..core.bootstrap import Sampling, intervals_and_by_target
 from ..core.bootstrap import intervals as intervals_of
 from ..core.metrics import (
     RATES,
@@ -27,13 +27,12 @@ from ..core.metrics import (
     confusion_matrix,
     mcc_square,
 )
-from ..core.weighted import at_rows
 from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.pixels import check_range
 from ..data.twins import twins_to_keep_together
 from ..nn import Network
 from ..nn.model import target_of
-from ..nn_aux import ACTIVATIONS, TASKS, quantiles_of
+from ..nn_aux import ACTIVATIONS, TASKS, loss_of, metrics_told
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 from .sureness import Held, held
@@ -149,8 +148,7 @@ def figures_of(
     check_threshold(net, threshold)
     if threshold is None:
         threshold = net.threshold
-    if cuts is None:
-        cuts = threshold
+    cuts = threshold if cuts is None else cuts
     truth, scores, weights = truth_and_scores(net, ds, scores)
     persistence = None
     if net.task == "regression":
@@ -178,25 +176,41 @@ def figures_of(
         )
         weights = checked_weights(weights, len(truth))
         sampling = sampling or sampling_of(ds)
-        report["intervals"] = _intervals_of(
-            judged_rows, weights, sampling, report, intervals == QUICK
-        )
+        names = _quick_names(net) if intervals == QUICK else None
+        _add_intervals(report, judged_rows, weights, sampling, names)
     return report
 
 
-def _intervals_of(
-    rows: Judged,
+def _quick_names(net: Network) -> list[str]:
+    """Return the metrics that have intervals at the end of a training."""
+    own = loss_of(net.loss).metric
+    return [*QUICK_NAMES[net.task], *filter(None, [own])]
+
+
+def _add_intervals(
+    report: dict,
+    judged_rows: Judged,
     weights: np.ndarray | None,
     sampling: Sampling,
-    report: dict,
-    are_quick: bool,
-) -> dict:
+    quick_names: Sequence[str] | None,
+) -> None:
+    """Add the intervals of all metrics to a report, those of each target to its part;
+    of quick_names, where there are any, those of these metrics alone, by few
+    resamples."""
+    if quick_names is not None:
+        how = {"names": quick_names, "resamples": QUICK_RESAMPLES}
+        ends = intervals_of(judged_rows, weights, sampling=sampling, **how)
+        report["intervals"] = _by_key(ends, report)
+        return
+    ends, of_targets = intervals_and_by_target(judged_rows, weights, sampling)
+    for target, own in zip(report.get("per_target", ()), of_targets, strict=True):
+        target["intervals"] = _by_key(own, target)
+    report["intervals"] = _by_key(ends, report)
+
+
+def _by_key(intervals: dict, report: dict) -> dict:
     """Return the intervals of metrics by their names in a report; None where the metric
     is undefined."""
-    options = {}
-    if are_quick:
-        options = {"names": QUICK_NAMES[rows.task], "resamples": QUICK_RESAMPLES}
-    intervals = intervals_of(rows, weights, sampling=sampling, **options)
     by_key = {}
     for name, ends in intervals.items():
         is_undefined = name in report and report[name] is None
@@ -388,7 +402,8 @@ def regression_report(
         )
         figures = judged.values(weights)
     constant = are_constant(judged.truth)
-    if constant.any():
+    told = metrics_told(figures)
+    if constant.any() and "r2" in told:
         names = listed(
             [targets[i] if targets else f"output {i}" for i in np.flatnonzero(constant)]
         )
@@ -401,12 +416,13 @@ def regression_report(
             "the network gives the same value for every row; train it with another --seed, a smaller"
             " --learning_rate, --init glorot or a linear output layer"
         )
-    _remark_on_one_large_error(judged.truth, judged.scores, weights)
+    if "rmse" in told:
+        _remark_on_one_large_error(judged.truth, judged.scores, weights)
     if (figures.get("skill") or 0) < 0:
         remarks.warning(
             "the skill is below 0: the forecast that nothing changes is better than the network"
         )
-    undefined = {name for name, value in figures.items() if value is None}
+    undefined = {name for name in told if figures[name] is None}
     undefined.discard("skill")
     if constant.any():
         undefined.discard("r2")
@@ -431,29 +447,13 @@ def figures_by_target(
     `target`; of several quantiles those of each, with the share of rows whose target is
     not above it. Arguments as those of regression_report."""
     weights = checked_weights(weights, len(truth))
-    losses = [f"quantile={share}" for share in quantiles_of(loss or "mse")]
+    judged = Judged("regression", truth, predicted, persistence=persistence, loss=loss)
+    names = targets or list(map(str, range(truth.shape[1])))
     by_target = []
-    for number in range(truth.shape[1]):
-        are_known = ~np.isnan(truth[:, number])
-        weights_of_target = at_rows(weights, are_known)
-        forecast = None
-        if persistence is not None:
-            forecast = persistence[are_known, number, None]
-        judged = Judged(
-            "regression",
-            truth[are_known, number, None],
-            predicted[are_known, number, None],
-            persistence=forecast,
-            loss=losses[number] if losses else loss,
-        )
-        figures: dict = {"target": targets[number] if targets else str(number)}
-        for name, value in judged.values(weights_of_target).items():
-            figures[name] = None
-            if value is not None and math.isfinite(value):
-                figures[name] = value
-        if losses:
-            below = truth[:, number] <= predicted[:, number]
-            figures["coverage"] = float(np.average(below, weights=weights))
+    for name, values in zip(names, judged.values_of_targets(weights), strict=True):
+        figures = {"target": name, **values}
+        if "below" in values:
+            figures["coverage"] = values["below"]
         by_target.append(figures)
     return by_target
 

@@ -105,7 +105,7 @@ def train(
         with_figures(net, prepared.ds)
     result |= facts_of_rows(prepared.ds, prepared.split)
     remember_rows(net, prepared.ds, prepared.split.known, before)
-    warn_if_not_learned(result, prepared.ds, net.reference)
+    warn_if_not_learned(result, prepared.ds, net.loss, net.reference)
     return _written(result, callbacks, checkpoint)
 
 

@@ -91,7 +91,7 @@ class Effort:
             self._callback.end()
         self._remark_on_length()
         net, result = self._chosen.combined()
-        warn_if_not_learned(result, plan.ds)
+        warn_if_not_learned(result, plan.ds, net.loss)
         return net, result
 
     def _remark_on_length(self) -> None:

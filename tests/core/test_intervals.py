@@ -20,10 +20,13 @@ from nn.core.bootstrap import (
     Sampling,
     interval,
     intervals,
+    intervals_and_by_target,
     student_quantile,
     wilson,
 )
 from nn.core.metrics import Judged, checked_weights
+from nn.pages.model_page import page_of_model
+from nn.pages.page import markdown_of
 from nn.test import (
     QUICK,
     binary_report,
@@ -32,6 +35,7 @@ from nn.test import (
     regression_report,
 )
 from nn.test.reports import QUICK_ROWS
+from nn.utils import figure_text
 
 
 @pytest.fixture(autouse=True)
@@ -495,3 +499,98 @@ def test_a_training_tells_them_of_its_groups(folder):
     model = nn.fit(table, "y", effort="quick", **{"drop": "group"})
     of_rows = model.metrics["out_of_fold"]["intervals"]["rmse"]
     assert np.ptp(wide) > 1.5 * np.ptp(of_rows)
+
+
+def several_targets(task: str):
+    """(truth, scores) of 50 rows, of three targets that some rows lack."""
+    rng = np.random.default_rng(6)
+    scores = rng.random((50, 3))
+    truth = (rng.random((50, 3)) < scores).astype(float)
+    if task == "regression":
+        truth = scores + rng.normal(0, 0.4, (50, 3))
+    truth[rng.random((50, 3)) < 0.15] = np.nan
+    return truth, scores
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+@pytest.mark.parametrize("draw", ["rows", "groups", "times"])
+@pytest.mark.parametrize(
+    "task, loss",
+    [
+        ("multilabel", "bce"),
+        ("regression", "mse"),
+        ("regression", "quantile=.2,.5,.8"),
+    ],
+)
+def test_each_target_has_its_intervals_by_the_resamples_of_all_rows(
+    task, loss, draw, has_weights, monkeypatch
+):
+    """Beside a loop over targets and resamples, of repeated rows that have the
+    target."""
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 40)
+    truth, scores = several_targets(task)
+    rng = np.random.default_rng(2)
+    weights = rng.integers(1, 4, 50) if has_weights else None
+    of_draw = {}
+    if draw != "rows":
+        of_draw[draw] = rng.permutation(np.arange(50) // 5)
+    sampling = Sampling(50, **of_draw)
+    cuts = [0.3, 0.5, 0.6] if task == "multilabel" else None
+    judged = Judged(task, truth, scores, cuts, loss=loss)
+    ends, of_targets = intervals_and_by_target(judged, weights, sampling)
+    assert ends == intervals(judged, weights, sampling=sampling)
+    assert len(of_targets) == 3
+    for k, found in enumerate(of_targets):
+        if task == "multilabel":
+            own = ("binary", truth[:, k], scores[:, k], cuts[k])
+            of_loss = None
+        else:
+            own = (task, truth[:, k, None], scores[:, k, None], None)
+            of_loss = f"quantile={(0.2, 0.5, 0.8)[k]}" if "quantile" in loss else loss
+        known = ~np.isnan(truth[:, k])
+        values = []
+        for number in range(40):
+            times = sampling.drawn(number) * (1 if weights is None else weights)
+            rows = np.repeat(np.arange(50), times * known)
+            name, y, a, cut = own
+            values.append(Judged(name, y[rows], a[rows], cut, loss=of_loss).values())
+        name, y, a, cut = own
+        whole = Judged(name, y[known], a[known], cut, loss=of_loss)
+        counts = None if weights is None else weights[known]
+        of_all = whole.values(counts)
+        assert found.keys() == of_all.keys()
+        is_wilson = draw == "rows" and not has_weights and task == "multilabel"
+        for metric, (low, high) in found.items():
+            if is_wilson and metric in ("accuracy", "precision", "recall", "f1"):
+                expected = intervals(whole)[metric]
+            else:
+                expected = interval([one[metric] for one in values])
+            expected = [
+                min(expected[0], of_all[metric]),
+                max(expected[1], of_all[metric]),
+            ]
+            np.testing.assert_allclose([low, high], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_figures_have_the_intervals_of_each_target():
+    """In JSON and on the page; quick ones have none of targets."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2)).astype(np.float32)
+    y = x + rng.normal(0, 0.5, (200, 2))
+    ds = nn.Dataset(x, y, "regression", targets=["u", "v"], columns=["a", "b"])
+    net = nn.Network.for_data(ds, "2,2")
+    nn.train(net, ds, epochs=20, holdout=0.0)
+    figures = nn.test(net, ds, intervals=True)
+    for k, target in enumerate(figures["per_target"]):
+        judged = Judged("regression", y[:, [k]], net.predict(x)[:, [k]])
+        assert target["intervals"] == intervals(judged)
+        low, high = target["intervals"]["rmse"]
+        assert low < target["rmse"] < high
+    assert "intervals" not in nn.test(net, ds)["per_target"][0]
+    quick = figures_of(net, ds, net.predict(x), intervals=QUICK)
+    assert "intervals" not in quick["per_target"][0]
+    assert figures["per_target"][0]["intervals"] != figures["intervals"]
+    page = markdown_of(page_of_model(net, "m.bin", ds))
+    low, high = map(figure_text, figures["per_target"][1]["intervals"]["rmse"])
+    own = figure_text(figures["per_target"][1]["rmse"])
+    assert f"{own} ({low} to {high})" in page

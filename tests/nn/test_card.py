@@ -105,12 +105,12 @@ def test_info_of_a_search_is_a_card_with_the_figures_of_its_training(trained):
     "loss, text",
     [
         ("quantile=.1,.9", "pinball loss 0.123"),
-        ("quantile=.1", "pinball loss 0.123, RMSE 4"),
+        ("quantile=.1", "pinball loss 0.123"),
         ("mse", "RMSE 4"),
     ],
 )
 def test_a_card_begins_with_the_metric_of_the_loss(loss, text):
-    """Of several quantiles there is no other: their distances are no errors."""
+    """Of quantiles there is no other: distances from them are no errors."""
     outputs = loss.count(",") + 1
     net = nn.Network(f"2,{outputs}", "regression", loss=loss)
     metrics = {"rmse": 4.0}

@@ -384,7 +384,7 @@ def outcome(**facts) -> dict:
 
 
 def last_lines(capsys, result) -> list[str]:
-    tables.training_report(result)
+    tables.training_report(result, "bce")
     return capsys.readouterr().out.splitlines()
 
 
@@ -465,8 +465,8 @@ def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
     alone = "the mean alone would have mean deviance 6.25"
     lines = last_lines(capsys, effort)
     assert lines[1] == f"out of fold: mean deviance 1.50, RMSE 2.00; {alone}"
-    low = {"target": "u 0.1", "r2": -3.0, "coverage": 0.125}
-    high = {"target": "u 0.9", "r2": -2.0, "coverage": 0.875}
+    low = {"target": "u 0.1", "r2": -3.0, "pinball": 0.25, "below": 0.125}
+    high = {"target": "u 0.9", "r2": -2.0, "pinball": 0.75, "below": 0.875}
     of_quantiles = {"rmse": 2.0, "r2": -2.5, "pinball": 0.5, "per_target": [low, high]}
     effort["out_of_fold"] = of_quantiles
     line = last_lines(capsys, effort)[1]

@@ -113,6 +113,41 @@ def test_quantiles_have_their_shares_and_scikit_learns_loss(fitted):
     assert np.corrcoef(widths, np.abs(frame.b))[0, 1] > 0.8
 
 
+@pytest.mark.parametrize("loss, outputs", [(LOSS, 3), ("quantile=.9", 1)])
+def test_what_is_told_of_quantiles_is_pinball_loss_and_coverage(loss, outputs, folder):
+    """Distances from a quantile are no errors: RMSE, MAE and R2 are in JSON alone."""
+    frame = prices(300)
+    frame.to_csv("t.csv", index=False)
+    train = ["--dataset", "t.csv", "--loss", loss]
+    told = succeed("--train", *train, "--effort", "quick", "--model", "m.bin").out
+    folds = ["--layers", f"auto,8,{outputs}", "--folds", 2]
+    told += succeed("--train", *train, *folds, "--model", "f.bin").out
+    assert "the quantile of all rows alone would have" in told
+    told += succeed("--test", "--model", "m.bin", "--intervals").out
+    told += succeed("--test", "--model", "f.bin", "--verbose").out
+    told += succeed("--info", "--model", "m.bin").out
+    told += succeed("--compare", "m.bin,f.bin", "--dataset", "t.csv").out
+    told += succeed("--explain", "--model", "m.bin").out
+    told += repr(nn.fit("t.csv", loss=loss, effort="quick"))
+    succeed("--test", "--model", "m.bin", "--report", "m.md")
+    told += (folder / "m.md").read_text()
+    for label in ("MSE", "RMSE", "MAE", "R2", "rmse", "r2", "absolute error"):
+        assert label not in told, label
+    assert "mean error" not in told
+    assert told.count("coverage") > 5
+    assert told.count("pinball") > 8
+    figures = json.loads(
+        succeed("--test", "--model", "m.bin", "--json", "--intervals").out
+    )
+    assert {"mse", "mae", "rmse", "r2", "pinball"} <= figures.keys()
+    parts = figures.get("per_target", [figures])
+    assert len(parts) == outputs
+    for part in parts:
+        low, high = part["intervals"]["below"]
+        assert low < part["below"] < high
+        assert part["below"] == part.get("coverage", part["below"]) or outputs == 1
+
+
 def test_coverage_counts_rows_by_their_weights():
     frame = prices(300)
     weights = np.where(frame.a > 0, 5.0, 0.1)
