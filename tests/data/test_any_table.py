@@ -485,7 +485,7 @@ RECORDS = np.rec.array([(3.0, "Peru")], names="age,land")
 
 
 @pytest.mark.parametrize(
-    "rows", [[{"age": 3.0}, 3], [[1.0, 2.0], [3.0]], None, ["3", "x"], RECORDS]
+    "rows", [[{"age": 3.0}, 3], [[1.0, 2.0], [3.0]], None, 5, ["3", "x"], RECORDS]
 )
 def test_rows_that_are_no_table_are_refused(trained, rows):
     if rows is RECORDS:

@@ -113,6 +113,19 @@ def test_what_may_be_counts_is_told_once(targets, may_count):
 
 
 @pytest.mark.parametrize(
+    "values, rows, is_told",
+    [(3, 5, True), (10, 12, True), (11, 21, False), (11, 22, True)],
+)
+def test_more_than_ten_whole_numbers_are_doubtful_where_each_comes_twice(
+    values, rows, is_told
+):
+    targets = np.resize(7 * np.arange(values) + 20, rows)
+    ds = nn.load({"a": np.arange(rows) % 7 / 7, "n": targets}, target="n")
+    line = f"n: {values} whole numbers, taken as "
+    assert [line in remark for remark in ds.remarks] == [True] * is_told
+
+
+@pytest.mark.parametrize(
     "common, rare, positive",
     [
         ("negative", "Sick", "Sick"),
