@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import nn
@@ -135,17 +136,19 @@ def test_columns_of_two_types_are_of_the_one_that_blurs_none(coarse):
     assert read.columns[1].values == pytest.approx(large, rel=1e-7 if coarse else 1e-6)
 
 
-@pytest.mark.parametrize("kind", ["int64", "uint64", "Int64", "gaps"])
+@pytest.mark.parametrize("kind", ["int64", "uint64", "Int64", "gaps", "arrow"])
 def test_whole_numbers_beyond_2_to_53_keep_their_digits_as_words(kind):
     """Ids and categories of typed columns, with a gap and without."""
     whole = [2**53 - 1, 2**53, 2**53 + 1, 7, 2**54 + 3] * 8
     column = pd.Series(pd.array([*whole[:-1], None], dtype="Int64"))
-    if kind != "gaps":
+    if kind not in ("gaps", "arrow"):
         column = pd.Series(whole, dtype=kind)
     frame = pd.DataFrame({"n": column, "a": np.arange(40) % 7, "y": np.arange(40) % 2})
     texts = list(map(str, whole))
-    if kind == "gaps":
+    if kind in ("gaps", "arrow"):
         texts[-1] = ""
+    if kind == "arrow":
+        frame = pa.Table.from_pandas(frame)
     assert nn.load(frame, target="y", id="n").ids["n"] == texts
     ds = nn.load(frame, target="y", categories="n")
     assert ds.x.columns[0].texts() == texts
