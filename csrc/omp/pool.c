@@ -5,8 +5,8 @@
 #include "../core.h"
 #include "nn_aux.h"
 
-/* `lanes` windows whose corners lie at x: their largest values, the first of equal ones, and
- * where these stand. */
+/* `lanes` windows whose corners lie at x: their largest values, the first of equal ones, or
+ * a NaN where there is one, and where these stand. */
 INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c, int64_t lanes,
                           ivec *where)
 {
@@ -17,7 +17,7 @@ INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c
         #pragma GCC unroll 4
         for (int64_t i = 0; i < k; i++) {
             vec value = load_lanes(x + y * row + i * c, lanes);
-            ivec more = value > most;
+            ivec more = (value > most) | (value != value);
             most = pick(more, value, most);
             at = (more & (integer)(y * row + i * c)) | (~more & at);
         }

@@ -1,6 +1,7 @@
 /* nn_aux.c - activations, losses and optimisers of the plain build: one value at a time, in
  * double. */
 #include "../core.h"
+#include <float.h>
 #include <math.h>
 
 static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
@@ -18,11 +19,12 @@ static double activation_value(nn_activation activation, double z)
     case NN_LINEAR: return z;
     case NN_SIGMOID: return sigmoid(z);
     case NN_TANH: return tanh(z);
-    case NN_RELU: return z > 0 ? z : 0;
+    case NN_RELU: return z <= 0 ? 0 : z;         /* a NaN stays one */
     case NN_LRELU: return z > 0 ? z : 0.01 * z;
     case NN_SOFTPLUS: return softplus(z);
-    case NN_SILU: return z * sigmoid(z);
-    case NN_GELU: return z * normal_cdf(z);
+    /* of -infinity 0 */
+    case NN_SILU: return fmax(z, -DBL_MAX) * sigmoid(z);
+    case NN_GELU: return fmax(z, -DBL_MAX) * normal_cdf(z);
     case NN_SELU: return SELU_SCALE * (z > 0 ? z : SELU_ALPHA * expm1(z));
     case NN_EXP: return exp(z);
     case NN_SOFTMAX: case NN_STEPS: break;      /* of a whole row: below */

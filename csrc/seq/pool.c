@@ -2,16 +2,17 @@
  * gaps; all are inside the image.
  */
 #include "../core.h"
+#include <math.h>
 #include <string.h>
 
 /* The place of the first maximum, in row-major order, of the window at `at` in an image of that
- * width. */
+ * width; of a NaN where there is one. */
 static int64_t first_maximum(const real *image, int64_t at, int64_t width, int64_t k)
 {
     int64_t best = at;
     for (int64_t y = 0; y < k; y++)
         for (int64_t x = 0; x < k; x++)
-            if (image[at + y * width + x] > image[best])
+            if (image[at + y * width + x] > image[best] || isnan(image[at + y * width + x]))
                 best = at + y * width + x;
     return best;
 }

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from support.emulated_gpu import can_emulate, emulated_gpu
 
 from nn import backends
 from nn.layers import parse
@@ -24,10 +25,11 @@ def every_size(dtype) -> np.ndarray:
     return np.concatenate([positive, -positive, grid])
 
 
-def activate(name, z):
+def activate(name, z, backend="omp"):
     """Return what a layer of one value makes of each z: its weight, and that of the
     output behind it, is 1."""
-    engine = backends.create("omp", parse(f"1,1:{name},1:linear"), "mse", z.dtype.name)
+    layers = parse(f"1,1:{name},1:linear")
+    engine = backends.create(backend, layers, "mse", z.dtype.name)
     engine.set("parameters", np.array([1, 0, 1, 0], z.dtype))
     data = engine.load(z[:, None])
     return engine.predict(data)[:, 0]
@@ -112,9 +114,18 @@ def test_within_some_units_in_the_last_place(name, dtype):
     )
 
 
+@pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("name", OF_ONE_VALUE)
-def test_a_nan_stays_one_and_the_ends_are_right(name):
+def test_a_nan_stays_one_and_the_ends_are_right(name, backend):
     z = np.array([np.nan, -np.inf, np.inf], np.float32)
     np.testing.assert_array_equal(
-        activate(name, z), np.array([np.nan, *ENDS[name]], np.float32)
+        activate(name, z, backend), np.array([np.nan, *ENDS[name]], np.float32)
     )
+
+
+@pytest.mark.skipif(not can_emulate(), reason="there is no C++ compiler")
+def test_a_relu_leaves_a_nan_on_the_gpu(monkeypatch):
+    with emulated_gpu(monkeypatch):
+        z = np.array([np.nan, -np.inf, np.inf, -2, 3], np.float32)
+        relu = activate("relu", z, "cuda")
+    np.testing.assert_array_equal(relu, np.array([np.nan, 0, np.inf, 0, 3], np.float32))

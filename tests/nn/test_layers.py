@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from support import plain_layers
 from support.distances import relative_distance
+from support.emulated_gpu import can_emulate, emulated_gpu
 from support.networks import (
     ALONE,
     EVERY,
@@ -16,6 +17,7 @@ from support.networks import (
     network,
 )
 
+from nn import backends
 from nn.layers import parse
 from nn.utils import NnError
 
@@ -182,3 +184,30 @@ def test_shapes_of_convolutions_and_pooling(spec, shape):
 def test_a_kernel_larger_than_its_input_is_said_to_be():
     with pytest.raises(NnError, match="conv64k9 does not fit its input 64x5x5"):
         parse("64x5x5,conv64k9,10")
+
+
+def pooled_gaps(backend: str, kernel: int) -> None:
+    """Assert that a NaN anywhere in a window is what max pooling makes of it."""
+    layers = parse(f"2x6x6,maxpool{kernel},flatten,1:linear")
+    engine = backends.create(backend, layers[:1], "mse", "float32")
+    side = 6 // kernel
+    x = np.arange(36 * 72, dtype=np.float32).reshape(36, 2, 6, 6)
+    places = [(row, row // 6, row % 6) for row in range(36)]
+    expected = np.zeros((36, 2, side, side), bool)
+    for row, line, column in places:
+        x[row, row % 2, line, column] = np.nan
+        expected[row, row % 2, line // kernel, column // kernel] = True
+    out = engine.predict(engine.load(x))
+    np.testing.assert_array_equal(np.isnan(out.reshape(expected.shape)), expected)
+
+
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+@pytest.mark.parametrize("kernel", [2, 3])
+def test_a_maximum_of_a_window_with_a_nan_is_one(backend, kernel):
+    pooled_gaps(backend, kernel)
+
+
+@pytest.mark.skipif(not can_emulate(), reason="there is no C++ compiler")
+def test_a_maximum_of_a_window_with_a_nan_is_one_on_the_gpu(monkeypatch):
+    with emulated_gpu(monkeypatch):
+        pooled_gaps("cuda", 2)

@@ -30,6 +30,9 @@ __device__ inline real normal_density(real z)
 #define SELU_SCALE ((real)1.0507009873554804934)
 #define SELU_LOW ((real)1.7580993408473768600)
 
+/* z times a share that is 0 at -infinity, where the product is 0 too */
+__device__ inline real times_share(real z, real share) { return z < 0 && isinf(z) ? 0 : z * share; }
+
 /* f(z) */
 template <int ACTIVATION>
 __device__ inline real activate(real z)
@@ -41,15 +44,15 @@ __device__ inline real activate(real z)
     else if constexpr (ACTIVATION == TANH)
         return sizeof(real) == 4 ? (real)tanhf((float)z) : (real)tanh((double)z);
     else if constexpr (ACTIVATION == RELU)
-        return z > 0 ? z : 0;
+        return z <= 0 ? 0 : z;          /* a NaN stays one */
     else if constexpr (ACTIVATION == LRELU)
         return z > 0 ? z : (real)0.01 * z;
     else if constexpr (ACTIVATION == SOFTPLUS)
         return softplus(z);
     else if constexpr (ACTIVATION == SILU)
-        return z * sigmoid(z);
+        return times_share(z, sigmoid(z));
     else if constexpr (ACTIVATION == GELU)
-        return z * normal_cdf(z);
+        return times_share(z, normal_cdf(z));
     else if constexpr (ACTIVATION == SELU)
         return z > 0 ? SELU_SCALE * z
                      : SELU_LOW *

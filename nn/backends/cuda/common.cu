@@ -79,6 +79,8 @@ __device__ inline void grid_barrier(unsigned *arrivals, unsigned &target)
 {
     target += gridDim.x;
     __syncthreads();
+    if (gridDim.x == 1)
+        return;
     if (threadIdx.x == 0) {
         /* what this block wrote becomes visible before its arrival does */
         __threadfence();
@@ -90,6 +92,10 @@ __device__ inline void grid_barrier(unsigned *arrivals, unsigned &target)
     }
     __syncthreads();
 }
+
+/* Whether a maximum goes on with `value`: a NaN stays one. */
+__device__ inline bool is_larger(real value, real largest)
+{ return value > largest || value != value; }
 
 /* ---- global memory ---- */
 

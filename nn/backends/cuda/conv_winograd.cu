@@ -261,7 +261,7 @@ __device__ inline void finish_tile(real *pooled, const PUT &put, const real *m, 
         real largest = out[0];
         #pragma unroll
         for (int k = 1; k < 4; k++)
-            largest = out[k] > largest ? out[k] : largest;
+            largest = is_larger(out[k], largest) ? out[k] : largest;
         int plane = tile / tiles::EACH * S::F + f;
         pooled[((size_t)plane * (S::OH / 2) + y / 2) * (S::OW / 2) + column / 2] = largest;
     }

@@ -17,7 +17,7 @@ __device__ inline int first_maximum(const real *plane, int y, int x)
         for (int dx = 0; dx < S::K; dx++) {
             int at = (y + dy) * S::IW + x + dx;
             real value = plane[at];
-            if (value > largest)
+            if (is_larger(value, largest))
                 largest = value, best = at;
         }
     return best;
@@ -47,7 +47,7 @@ struct whole_window {
         *first = 0;
         #pragma unroll
         for (int i = 1; i < S::K * S::K; i++)
-            if (lines[i / S::K].v[i % S::K] > largest)
+            if (is_larger(lines[i / S::K].v[i % S::K], largest))
                 largest = lines[i / S::K].v[i % S::K], *first = i;
         return largest;
     }

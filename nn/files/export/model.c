@@ -332,7 +332,7 @@ static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
 static double activated(activation function, double z)
 {
     if (HAS_RELU && function == RELU)
-        return z > 0 ? z : 0;
+        return z <= 0 ? 0 : z; /* NaN stays */
     if (HAS_LRELU && function == LRELU)
         return z > 0 ? z : 0.01 * z;
     if (HAS_SIGMOID && function == SIGMOID)
@@ -342,9 +342,9 @@ static double activated(activation function, double z)
     if (HAS_SOFTPLUS && function == SOFTPLUS)
         return softplus(z);
     if (HAS_SILU && function == SILU)
-        return z * sigmoid(z);
+        return fmax(z, -DBL_MAX) * sigmoid(z); /* of -infinity 0 */
     if (HAS_GELU && function == GELU)
-        return z * (0.5 * erfc(-z * 0.70710678118654752440));
+        return fmax(z, -DBL_MAX) * (0.5 * erfc(-z * 0.70710678118654752440));
     if (HAS_SELU && function == SELU)
         return 1.0507009873554804934 * (z > 0 ? z : 1.6732632423543772848 * expm1(z));
     if (HAS_EXP && function == EXP)
