@@ -25,7 +25,7 @@ from ..utils import (
     check_threads,
     processor_name,
 )
-from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
+from .engine import Engine, EpochSettings, Pack, PackJob, Progress, TimedStep
 from .member import Turns, check_members
 
 # of vectors that each thread predicts at a time: copying large weights must pay
@@ -520,6 +520,8 @@ class CpuEngine:
         if len(rows) and not 0 <= rows.min() <= rows.max() < data.rows:
             raise ValueError("row out of range")
         return self._pointer(rows, dtype=np.int64), len(rows)
+
+    predict_once = Engine.predict_once
 
     def predict(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,25 @@ from ..utils import UsageError
 
 OF_A_GPU = (2, 13)  # DLPack's numbers of CUDA's memory and of its managed one
 SCALED_THERE = ("none", "normalization", "standardization")
+
+
+class Reading(NamedTuple):
+    """How rows (rows, inputs) of plain numbers become a network's inputs, and its
+    outputs predictions.
+
+    number_type: that columns are read in; None: as the rows have it. shift, scale: of
+    each input, float64, none where rows are not scaled. target_shift, target_scale,
+    low, high: the same of each output, and its bounds. value_dtype: of predictions.
+    """
+
+    number_type: str | None
+    shift: np.ndarray
+    scale: np.ndarray
+    target_shift: np.ndarray
+    target_scale: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    value_dtype: str
 
 
 def is_elsewhere(x) -> bool:
@@ -51,9 +71,13 @@ def outputs_there(net, rows, there: Callable):
     """Return outputs for rows on the GPU, there; None where the computer must read the
     rows, as an encoding does, or say what is wrong with them. there: copies arrays to
     the GPU."""
-    if net.temperature != 1 or not len(rows):
-        return None
-    if not all(_is_read_there(net, member, rows) for member in net.members):
+    if not net.is_combined and rows.flags.c_contiguous:
+        standing = net.engine.standing_there(
+            rows, net.facts, lambda: _reading(net, rows)
+        )
+        if standing is not None:
+            return standing.predictions(rows)
+    if not _are_read_there(net, rows):
         return None
     outputs_of_members = (
         _member_outputs(net, member, rows, there) for member in net.members
@@ -69,6 +93,32 @@ def outputs_there(net, rows, there: Callable):
     if math.isfinite(rows.sum() + out.sum()):
         return out
     return None
+
+
+def _reading(net, rows) -> Reading | None:
+    """Return how a network alone reads rows on the GPU; None where the computer must
+    read them."""
+    if not _are_read_there(net, rows):
+        return None
+    reader = net.reader
+    targets = net.target_scaling
+    if targets is None:
+        none = np.zeros(0)
+        of_targets = (none, none, none, none)
+    else:
+        scale = np.where(np.isinf(targets.scale), 0.0, targets.scale)
+        of_targets = (targets.shift, scale, targets.low, targets.high)
+    scaling = reader.scaling
+    return Reading(
+        reader.number_type, scaling.shift, scaling.scale, *of_targets, net.value_dtype
+    )
+
+
+def _are_read_there(net, rows) -> bool:
+    """Return whether arithmetic alone makes predictions of rows on the GPU."""
+    if net.temperature != 1 or not len(rows):
+        return False
+    return all(_is_read_there(net, member, rows) for member in net.members)
 
 
 def _is_on_gpu(x) -> bool:

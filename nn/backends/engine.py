@@ -284,6 +284,11 @@ class Engine(Protocol):
         vector: parameters (size,) in the place of the engine's, which stay as they are.
         """
 
+    def predict_once(self, x: np.ndarray) -> np.ndarray:
+        """Return outputs (rows, outputs) of all rows as `load` takes them, which are
+        not kept."""
+        return self.predict(self.load(x))
+
     def loss(self, data: Any, rows: np.ndarray) -> float:
         """Return the mean loss of the rows with these indices, weighted; 0 where all
         weights are 0."""

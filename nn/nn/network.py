@@ -136,6 +136,7 @@ class Network:
         self._set_layers(layers, activation or "relu", loss, input_columns)
         self._facts = Facts()
         self._row_memory: RowMemory | None = None
+        self._reader: RowReader | None = None
         self._batch_number = DEFAULTS["batch_number"]
         self.compute_on(backend, threads, gpus, distribute)
         self.random: GlibcRandom | None = None
@@ -282,6 +283,7 @@ class Network:
             self._check_memory()
         self._facts = facts
         self._row_memory = None
+        self._reader = None
 
     # ---- members: a network of several
 
@@ -506,16 +508,18 @@ class Network:
     @property
     def reader(self) -> RowReader:
         """Return how the network reads raw rows."""
-        return RowReader(
-            self.dtype,
-            input_shape(self.layers),
-            self.scaling,
-            self.encoding,
-            self.columns,
-            self.medians,
-            self.number_type,
-            self.pictures,
-        )
+        if self._reader is None:
+            self._reader = RowReader(
+                self.dtype,
+                input_shape(self.layers),
+                self.scaling,
+                self.encoding,
+                self.columns,
+                self.medians,
+                self.number_type,
+                self.pictures,
+            )
+        return self._reader
 
     def _check_memory(self) -> None:
         """Raise NnError if parameters and gradients, here and in the engine, do not fit

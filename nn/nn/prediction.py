@@ -93,8 +93,12 @@ def _outputs(net, x: np.ndarray | TableRows, engine=None) -> np.ndarray:
         return net.calibrated(
             mean_of(member_outputs(net, x), net.member_weights).astype(net.value_dtype)
         )
-    engine = engine or net.engine
-    return in_units(net, engine.predict(engine.load(net.reader.engine_rows(x))))
+    rows = net.reader.engine_rows(x)
+    if engine is None:
+        outputs = net.engine.predict_once(rows)
+    else:
+        outputs = engine.predict(engine.load(rows))
+    return in_units(net, outputs)
 
 
 def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:

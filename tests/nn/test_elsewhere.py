@@ -102,9 +102,14 @@ def test_rows_on_the_gpu_are_predicted_there(
     with emulated_gpu(monkeypatch):
         on_gpu = nn.Network.of_file(tmp_path / "m.bin", backend="cuda")
         with on_gpu.engine.beside_others() as there:
-            for rows in (x, x.astype(np.float64)):
+            for rows in (x, x.astype(np.float64), x[::-1].copy(), x[:1], x[1:2]):
                 out = elsewhere.outputs_there(on_gpu, there(rows), there)
                 assert out.get().tobytes() == on_gpu.predict(rows).tobytes()
+                # as many rows again: what is captured
+                assert on_gpu.predict(rows).tobytes() == out.get().tobytes()
+                for _ in range(2):
+                    again = elsewhere.outputs_there(on_gpu, there(rows), there)
+                    assert again.get().tobytes() == out.get().tobytes()
             gaps = x.copy()
             gaps[3, 1] = np.nan
             assert elsewhere.outputs_there(on_gpu, there(gaps), there) is None

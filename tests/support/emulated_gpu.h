@@ -77,6 +77,7 @@ static unsigned __ballot_sync(unsigned, bool mine)
 static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float __fmul_rn(float a, float b) { return a * b; }
 static double __dmul_rn(double a, double b) { return a * b; }
+static double __dadd_rn(double a, double b) { return a + b; }
 static void sincospi(double x, double *sine, double *cosine)
 { *sine = sin(M_PI * x), *cosine = cos(M_PI * x); }
 static void sincospif(float x, float *sine, float *cosine)

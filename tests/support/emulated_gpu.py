@@ -62,16 +62,46 @@ class Array(np.ndarray):
 
     @property
     def data(self):
-        at = self.ctypes.data
-        return SimpleNamespace(
-            ptr=at, memset_async=lambda value, count: ctypes.memset(at, value, count)
-        )
+        return _Memory(self.ctypes.data)
+
+    @property
+    def flags(self):
+        return SimpleNamespace(c_contiguous=super().flags.c_contiguous)
 
     def get(self):
         return np.array(self)
 
     def set(self, values, stream=None):
         np.asarray(self)[...] = values
+
+
+class _Memory:
+    """A MemoryPointer: what it starts is done at once, or by a graph."""
+
+    def __init__(self, address: int):
+        self.ptr = address
+
+    def memset_async(self, value: int, count: int):
+        _start(ctypes.memset, self.ptr, value, count)
+
+
+def _start(call, *arguments) -> None:
+    """Do what was started, or keep it for the graph that is captured."""
+    if (steps := getattr(_current, "captured", None)) is None:
+        call(*arguments)
+    else:
+        steps.append(functools.partial(call, *arguments))
+
+
+class _Graph:
+    """What was started while a stream captured."""
+
+    def __init__(self, steps: list):
+        self._steps = steps
+
+    def launch(self):
+        for step in self._steps:
+            step()
 
 
 def _empty(shape, dtype=np.float64):
@@ -154,17 +184,20 @@ class Kernel:
             ctypes.c_int64(a.ctypes.data if isinstance(a, Array) else int(a))
             for a in arguments
         ]
+        grid = (ctypes.c_uint * 2)(*grid, *[1] * (2 - len(grid)))
+        _start(self._run, grid, block[0], values, shared_mem, enable_cooperative_groups)
+
+    def _run(self, grid, threads: int, values: list, shared_mem: int, together: bool):
         pointers = (ctypes.c_void_p * len(values))(
             *(ctypes.addressof(value) for value in values)
         )
-        grid = (ctypes.c_uint * 2)(*grid, *[1] * (2 - len(grid)))
         seed = ctypes.c_uint(next(_seeds))
         with _one_at_a_time:
             stuck = self._launch(
                 grid,
-                block[0],
+                threads,
                 ctypes.c_size_t(shared_mem),
-                enable_cooperative_groups,
+                together,
                 seed,
                 pointers,
             )
@@ -197,12 +230,20 @@ class _Stream(nullcontext):
     def synchronize(self):
         """Do nothing: everything is done at once."""
 
+    def begin_capture(self):
+        _current.captured = []
+
+    def end_capture(self):
+        steps = _current.captured
+        _current.captured = None
+        return _Graph(steps)
+
 
 def module() -> ModuleType:
     """Return what stands for CuPy."""
     cupy = ModuleType("cupy")
     errors = [type(name, (Exception,), {}) for name in ("A", "B", "C")]
-    cupy.empty = _empty
+    cupy.empty = cupy.ndarray = _empty
     cupy.copyto = np.copyto
     cupy.RawModule = Module
     cupy.zeros = lambda shape, dtype=np.float64: np.zeros(shape, dtype).view(Array)
@@ -236,6 +277,9 @@ def emulated_gpu(monkeypatch):
     """Let nn.backends.cuda find this GPU; yields what stands for CuPy."""
     cupy = module()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(
+        sys.modules, "cupyx", SimpleNamespace(empty_pinned=lambda *of: np.empty(*of))
+    )
     monkeypatch.setattr(device, "missing", lambda *arguments: None)
     device.cupy.cache_clear(), runner.module_of.cache_clear()
     try:

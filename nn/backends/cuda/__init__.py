@@ -4,7 +4,8 @@ sizes. README.md has the map.
     engine.py   CudaEngine; data.py: its rows, epoch.py: the optimiser; cudnn.py;
                 group.py, nccl.py: several GPUs
     runner.py   runs a program: whole epochs in one launch, or a graph of its phases;
-                small.py: small dense networks, pack.py: many of them at once
+                small.py: small dense networks, pack.py: many of them at once;
+                standing.py: forward passes that come again, a graph each
     builder.py  layers -> a program (program.py), with files for layers: dense, conv,
                 embedding, plain (those without parameters)
     memory.py   buffers, blocks and tiles that these ask for; abi.py: tables that host

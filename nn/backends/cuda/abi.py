@@ -13,6 +13,8 @@ import numpy as np
 from ...layers import COLUMN_KINDS
 from ...nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
 
+# name of a type for NumPy -> for CUDA
+CUDA_TYPES = {"float32": "float", "float64": "double"}
 THREADS = 256  # of every block; ops that tile count on a square of 16 x 16
 # slices of a tile in shared memory: one is multiplied while the next one comes
 # (gemm.cu)

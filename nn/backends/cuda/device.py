@@ -11,7 +11,6 @@ import importlib.util
 import os
 import sys
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 from ...utils import NnError, UsageError, packages_of
@@ -244,24 +243,33 @@ def _library_paths(name: str, package: str) -> list[str]:
 # ---------------------------------------------------------------- errors
 
 
-@contextmanager
-def gpu_errors(what: str, remedy: str):
-    """Turn CuPy's errors inside into NnError: memory runs out while making `what`; the
-    remedy is what to do then."""
-    module = cupy()
-    check_process()
-    try:
-        yield
-    except module.cuda.memory.OutOfMemoryError as error:
-        raise NnError(f"the GPU's memory is too small for {what}; {remedy}") from error
-    except (
-        module.cuda.runtime.CUDARuntimeError,
-        module.cuda.driver.CUDADriverError,
-    ) as error:
-        if "memory" in str(error).lower() and "illegal" not in str(error).lower():
+class GpuErrors:
+    """Turns CuPy's errors in a block into NnError: memory runs out while making `what`;
+    the remedy is what to do then."""
+
+    def __init__(self, what: str, remedy: str):
+        self._what = what
+        self._remedy = remedy
+
+    def __enter__(self) -> None:
+        check_process()
+
+    def __exit__(self, kind, error: BaseException | None, trace) -> None:
+        if error is None:
+            return
+        module = cupy()
+        of_cuda = (
+            module.cuda.runtime.CUDARuntimeError,
+            module.cuda.driver.CUDADriverError,
+        )
+        is_full = isinstance(error, module.cuda.memory.OutOfMemoryError)
+        if not is_full and not isinstance(error, of_cuda):
+            return
+        text = str(error).lower()
+        if is_full or ("memory" in text and "illegal" not in text):
             raise NnError(
-                f"the GPU's memory is too small for {what}; {remedy}"
+                f"the GPU's memory is too small for {self._what}; {self._remedy}"
             ) from error
         raise NnError(
-            f"the GPU failed at {what} ({_line(error)}); check nvidia-smi, or use --backend omp"
+            f"the GPU failed at {self._what} ({_line(error)}); check nvidia-smi, or use --backend omp"
         ) from error

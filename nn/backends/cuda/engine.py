@@ -17,6 +17,7 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
+from ..elsewhere import Reading
 from ..engine import EpochSettings, Pack, Progress, TimedStep
 from ..member import Turns, check_vector
 from . import small
@@ -24,14 +25,24 @@ from .abi import update_rule
 from .builder import Builder, kind_of
 from .cublas import Cublas
 from .data import CudaData, check_numbers, row_format
-from .device import check_gpus, cupy, gpu_errors, processors
+from .device import GpuErrors, check_gpus, cupy, processors
 from .epoch import advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
 from .pack import FIRST_BATCHES, LONGEST_WAIT, CudaPack
 from .program import PLAIN, Program, Purpose, RowFormat, epoch_source, layer_routes
 from .runner import Phases, Runner, TimedPhases, WholeEpochs, compile_ahead, compiling
+from .standing import (
+    MOST_BYTES,
+    MOST_BYTES_HERE,
+    PassFromHere,
+    PassThere,
+    StandingPasses,
+)
 
-PREDICT_ROWS = 4096  # of a batch in a forward pass
+# of a batch in a forward pass: the fewest and, where its values are few, the most
+PREDICT_ROWS = 1 << 12
+MOST_PREDICT_ROWS = 1 << 14
+PREDICT_VALUES = 1 << 26
 OUT_ROWS = 1 << 16  # whose outputs come back at once
 MOST_BUFFER_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 # Operations of a batch up to which whole epochs run in one launch. Measured,
@@ -95,6 +106,7 @@ class CudaEngine:
         # bytes a data set may take on the GPU; None: by the free memory
         self.data_room: int | None = None
         self._runners: dict[Purpose, Runner] = {}
+        self._standing = StandingPasses()
         self._chunks: dict[Purpose, int] = {}
         self._library = None
         self._to_record = 0
@@ -114,7 +126,7 @@ class CudaEngine:
         """Enter this engine's GPU and stream, one thread at a time; CuPy's errors
         become NnError."""
         with (
-            gpu_errors(what, remedy),
+            GpuErrors(what, remedy),
             self._turn,
             cupy().cuda.Device(self.device),
             self.stream,
@@ -258,10 +270,11 @@ class CudaEngine:
         """Return the runner for a purpose; the first call builds and compiles its
         program and takes its memory."""
         if purpose not in self._runners:
-            self._runners[purpose] = self._new_runner(purpose)
+            self._runners[purpose] = self.new_runner(purpose)
         return self._runners[purpose]
 
-    def _new_runner(self, purpose: Purpose) -> Runner:
+    def new_runner(self, purpose: Purpose) -> Runner:
+        """Return a runner for a purpose, with memory of its own."""
         self.reserve(purpose.rows)
         together = ()
         if purpose.distribute:
@@ -374,6 +387,7 @@ class CudaEngine:
         for runner in self._runners.values():
             runner.graphs.clear()
         self._runners.clear()
+        self._standing.clear()
         self._recorders = []
 
     def calls_library(self, purpose: Purpose) -> bool:
@@ -559,8 +573,10 @@ class CudaEngine:
     def forward_purpose(self, kind: str, data: CudaData, count: int) -> Purpose:
         """Return the purpose of a forward pass over `count` rows of data; kind: predict
         or loss."""
-        widest = max(self.inputs, *(layer.outputs for layer in self.layers))
-        most = min(PREDICT_ROWS, max(1, (MOST_BUFFER_VALUES >> 3) // widest))
+        widths = [self.inputs, *(layer.outputs for layer in self.layers)]
+        usual = min(MOST_PREDICT_ROWS, PREDICT_VALUES // sum(widths))
+        countable = max(1, (MOST_BUFFER_VALUES >> 3) // max(widths))
+        most = min(max(PREDICT_ROWS, usual), countable)
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
         weighted = data.weights is not None and kind != "predict"
         return Purpose(
@@ -648,6 +664,39 @@ class CudaEngine:
     ) -> np.ndarray:
         with self._lent(vector):
             return self._forward("predict", data, rows)
+
+    def predict_once(self, x: np.ndarray) -> np.ndarray:
+        x = self._checked_inputs(np.ascontiguousarray(x))
+        with self.gpu_context("a forward pass", "use a smaller network"):
+            standing = None
+            if self._may_stand(x, MOST_BYTES_HERE):
+                standing = self._standing.find(
+                    ("here", len(x), x.dtype), None, lambda: PassFromHere(self, x)
+                )
+            if standing is not None:
+                return standing.outputs(x)
+        return self.predict(self.load(x))
+
+    def standing_there(
+        self, rows, facts: object, reading: Callable[[], Reading | None]
+    ) -> PassThere | None:
+        """Return a pass over as many rows on the GPU as these, by a network of these
+        facts; None the first time, and where they cannot be read there."""
+        if not self._may_stand(rows, MOST_BYTES):
+            return None
+
+        def make() -> PassThere | None:
+            how = reading()
+            if how is None:
+                return None
+            return PassThere(self, rows, how)
+
+        return self._standing.find(("there", rows.shape, rows.dtype.char), facts, make)
+
+    def _may_stand(self, x, most_bytes: int) -> bool:
+        """Return whether a pass over such rows may be kept."""
+        needed = max(x.nbytes, len(x) * self.outputs * self.dtype.itemsize)
+        return 0 < needed <= most_bytes and not self._is_timed("predict")
 
     def predict_there(self, x, vector: np.ndarray | None = None):
         """Return outputs as `predict` does, for inputs (rows, inputs) on the GPU,

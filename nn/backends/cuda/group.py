@@ -25,7 +25,7 @@ import numpy as np
 
 from ...cluster import ALONE, RankGroup, join
 from ...utils import UsageError
-from ..engine import EpochSettings, TimedStep
+from ..engine import Engine, EpochSettings, TimedStep
 from ..member import DataOfDevices, Turns
 from . import device, nccl
 from .epoch import mean_loss
@@ -334,6 +334,8 @@ class Group:
         if len(shares) == 1:
             return call_for_share(0, self.engines[0])
         return np.concatenate(self._on_all(call_for_share))
+
+    predict_once = Engine.predict_once
 
     def predict(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...cluster import ALONE, RankGroup
 from ..engine import TimedStep
-from .abi import CONTROL_TYPE, THREADS
+from .abi import CONTROL_TYPE, CUDA_TYPES, THREADS
 from .data import Segment
 from .device import cupy, driver, processors
 from .program import (
@@ -89,6 +89,11 @@ class Runner:
         after the other."""
         raise NotImplementedError
 
+    def start(self, batches: int) -> None:
+        """Start all batches of those that `set` described, by what a graph may
+        capture."""
+        self.run(0, batches)
+
     def batch_losses(self, first_batch: int, batches: int) -> np.ndarray:
         """Return the sums of that many batches' row losses, of this member's rows;
         waits for them."""
@@ -127,13 +132,24 @@ class WholeEpochs(Runner):
         self.blocks = max(
             1, min(max(map(blocks_of, program.phases), default=1), processors())
         )
+        if program.purpose.kind == "predict" and _work(program) <= ONE_BLOCK_WORK:
+            self.blocks = 1  # which waits for no other
 
     def run(self, first_batch: int, batches: int) -> None:
-        self.arrivals.data.memset_async(0, 4)
+        if self.blocks > 1:
+            self.arrivals.data.memset_async(0, 4)
         arguments = (self.control, np.int64(first_batch), np.int64(batches))
         self.kernel(
             (self.blocks,), (THREADS,), arguments, shared_mem=self.program.shared_bytes
         )
+
+
+def _work(program: Program) -> int:
+    """Return the products of weights and rows of a batch's forward pass."""
+    return program.purpose.rows * sum(layer.parameters for layer in program.layers)
+
+
+ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
 
 
 class Phases(Runner):
@@ -163,6 +179,8 @@ class Phases(Runner):
             for index, phase in enumerate(program.phases)
         ]
         self.advance = self.module.get_function("advance")
+        # of the batch at hand, which `advance` counts: its row and its index
+        self._first_row = self.control.view(np.int64)[-2:]
         self.rank_group = rank_group
         self.communicator = communicator
         self._connected = False
@@ -182,6 +200,11 @@ class Phases(Runner):
                 self.graphs[rows] = self._capture(rows)
             else:
                 self.graphs[rows].launch()
+
+    def start(self, batches: int) -> None:
+        self._first_row.data.memset_async(0, self._first_row.nbytes)
+        for index in range(batches):
+            self._launch(min(self.batch, self.count - index * self.batch))
 
     def prepare(self) -> None:
         """Take memory and load code, for a member before the first of the batches that
@@ -212,13 +235,7 @@ class Phases(Runner):
         cupy().cuda.get_current_stream().synchronize()
 
     def _capture(self, rows: int):
-        stream = cupy().cuda.get_current_stream()
-        with _nothing_collected():
-            stream.begin_capture()
-            self._launch(rows)
-            if self.communicator is None:
-                return stream.end_capture()
-            return Graph(stream)
+        return captured(lambda: self._launch(rows), self.communicator is not None)
 
     def _share(self, rows: int) -> int:
         """Return how many rows of a batch of that many are this member's."""
@@ -293,6 +310,22 @@ def _nothing_collected():
         with _captures_lock:
             if _captures.pop():
                 gc.enable()
+
+
+def captured(launch: Callable[[], None], keeps_priorities: bool = False):
+    """Return a graph of what `launch` starts on the current stream, ready to be
+    launched there."""
+    stream = cupy().cuda.get_current_stream()
+    with _nothing_collected():
+        stream.begin_capture()
+        try:
+            launch()
+        except BaseException:
+            stream.end_capture()  # else the stream does nothing more
+            raise
+        if keeps_priorities:
+            return Graph(stream)
+        return stream.end_capture()
 
 
 class Graph:
@@ -447,9 +480,8 @@ _compilers = ThreadPoolExecutor(8)
 @functools.cache
 def module_of(code: str, dtype: str, cooperative: bool):
     """Return a module; the first call compiles it."""
-    real = {"float32": "float", "float64": "double"}[dtype]
     return cupy().RawModule(
         code=code,
-        options=("-std=c++17", f"-DREAL={real}"),
+        options=("-std=c++17", f"-DREAL={CUDA_TYPES[dtype]}"),
         enable_cooperative_groups=cooperative,
     )

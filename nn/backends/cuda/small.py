@@ -31,9 +31,8 @@ from .program import (
     sources,
     switches,
 )
-from .runner import WholeEpochs
+from .runner import ONE_BLOCK_WORK, WholeEpochs
 
-ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
 # parameters a block can take through its few rows in a few microseconds
 MOST_WORK = 3_000
 MOST_EACH = 8  # rows a thread computes at once
