@@ -57,7 +57,7 @@ def launch(environ: Mapping[str, str] = os.environ) -> Launch | None:
 
 def check_is_mpi(launched: Launch) -> None:
     """Raise UsageError for a launch of several ranks that is none of MPI's."""
-    if launched.launcher == BY_HAND and launched.size > 1:
+    if launched.launcher == BY_HAND:
         raise UsageError(
             f"RANK={launched.rank} and WORLD_SIZE={launched.size} in the environment, but no MPI started this process; start "
             f"the ranks by {LAUNCH_COMMANDS.format(launched.size)}, unset both, or add --force if this is a training of its own"

@@ -31,6 +31,15 @@ def test_data_that_changed_is_refused_unless_forced_and_data_that_is_gone_said_s
     forced = succeed("--test", "--model", trained, "--force", "--json")
     assert forced.json["rows"] == 18
     assert "nn: warning: " in forced.err
+    # of folds too, whose rows are as many
+    folds = ["--folds", 3, "--holdout", 0, "--model", "folds.bin", "--epochs", 1]
+    succeed(*ONE, "--dataset", "two.csv", *folds)
+    text = (trained.parent / "two.csv").read_text()
+    (trained.parent / "two.csv").write_text(text + "\n")
+    assert run("--test", "--model", "folds.bin").code == 65
+    forced = succeed("--test", "--model", "folds.bin", "--force", "--json")
+    assert forced.json["rows"] == 90
+    assert "nn: warning: " in forced.err
     (trained.parent / "two.csv").unlink()
     result = run("--test", "--model", trained)
     assert result.code == 66

@@ -2,6 +2,7 @@
 paths, tables by loops."""
 
 import base64
+import json
 import re
 import zlib
 from dataclasses import replace
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn import metrics
+from support.command_line import succeed
 from support.figures import placements_by_hand
 from support.pages import Drawing, named, texts
 
@@ -1204,6 +1206,43 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     assert cells == measured.names
     expected = [f"{mean:.3g}" for mean in measured.mean]
     assert [line[2] for line in table.lines] == expected
+
+
+@pytest.mark.parametrize("how", ["--networks", "--folds"])
+def test_the_page_of_a_command_is_by_its_threshold_and_level(folder, how):
+    """Of rows that are held out, or out of fold, as the JSON beside it."""
+    rng = np.random.default_rng(4)
+    lines = ["a,b,y"]
+    for _ in range(300):
+        a, b = rng.normal(size=2).round(2)
+        lines.append(f"{a},{b},{int(a + rng.normal() > 0)}")
+    (folder / "t.csv").write_text("\n".join(lines) + "\n")
+    shared = "train", "t.csv", "-m", "m.bin", "--layers", "2,4,1", "--epochs", 3, "-q"
+    succeed(*shared, how, 3, "--holdout", 0.0 if how == "--folds" else 0.3)
+    written = {}
+    for name, given in {
+        "usual": (),
+        "asked": ("--threshold", 0.3, "--level", 0.6),
+    }.items():
+        # new rows have intervals by folds alone
+        flags = given[: 2 if how == "--networks" else 4]
+        told = succeed("test", "m.bin", *flags, "--report", "p.json", "--json").json
+        written[name] = json.loads((folder / "p.json").read_text())
+        blocks = written[name]["sections"]["Result"]
+        (cells,) = [
+            b["lines"] for b in blocks if "true \\ predicted" in b.get("headers", ())
+        ]
+        counts = [told["tn"], told["fp"], told["fn"], told["tp"]]
+        assert [float(cell or 0) for line in cells for cell in line[1:]] == counts
+        (lines,) = [b["lines"] for b in blocks if b.get("caption") == "metrics"]
+        recall = next(line[1] for line in lines if line[0] == "recall")
+        assert recall == f"{told['recall']:.4f}"
+        if "level" in told:
+            sure = f"Sets of classes of level {told['level']:g} hold {100 * told['coverage']:.1f} %"
+            assert any(sure in text for text in written[name]["answer"])
+    assert written["usual"]["answer"] != written["asked"]["answer"]
+    if how == "--folds":
+        assert "level" in told
 
 
 @pytest.mark.parametrize("rows, has_intervals", [(9, False), (10, True)])

@@ -607,6 +607,28 @@ def test_a_seed_draws_the_background_and_exchanges_of_the_command_as_those_of_py
     assert means[0] != means[1]
 
 
+def test_a_seed_draws_the_orders_of_the_command_as_those_of_python(folder):
+    """Of so many columns that not all coalitions are computed."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 24))
+    names = [f"c{column}" for column in range(24)]
+    rows = np.column_stack([x, x[:, 0] * x[:, 1] + x[:, 2]])
+    for name, part in (("t.csv", rows), ("few.csv", rows[:3, :24])):
+        header = ",".join([*names, "y"][: part.shape[1]])
+        np.savetxt(name, part, "%.4f", ",", header=header, comments="")
+    model = package.fit("t.csv", "y", layers="auto,8:tanh,1", epochs=2)
+    model.save("m.bin")
+    told = []
+    for seed in (0, 1):
+        flags = ("--background", "t.csv", "-o", "why.csv", "--seed", seed)
+        succeed("explain", "m.bin", "few.csv", *flags, "-q")
+        values = np.loadtxt("why.csv", delimiter=",", skiprows=1)[:, 2:-1]
+        explanation = explain(model.network, "few.csv", "t.csv", seed=seed)
+        np.testing.assert_allclose(values, explanation.values, rtol=1e-5)
+        told.append(values)
+    assert (told[0] != told[1]).any()
+
+
 def test_long_names_are_shortened_in_a_terminal(folder):
     long = "a long name " * 5000
     names = long, f"twin {long}", "c", "y"
