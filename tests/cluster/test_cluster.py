@@ -32,6 +32,7 @@ from support.launches import (
 
 import nn
 from nn import cluster
+from nn.backends import Device, ranks_and_devices
 from nn.backends.cpu import share_cores
 from nn.cli import main
 from nn.cluster.mpi import MpiGroup
@@ -586,6 +587,27 @@ def test_ranks_of_a_host_divide_its_cores(
     monkeypatch.setattr("nn.backends.cpu.available_cores", lambda: cores)
     assert share_cores(rank_group, asked) == threads
     assert bound == ([own] if own else [])
+
+
+@pytest.mark.parametrize(
+    "backend, asked, threads", [("omp", None, 3), ("omp", 5, 5), ("seq", None, 1)]
+)
+def test_networks_of_ranks_have_the_threads_of_their_share(
+    backend, asked, threads, monkeypatch
+):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    group = cluster.RankGroup()
+    group.size = 2
+    group.gather = lambda value: [value] * 2
+    monkeypatch.setattr("nn.backends.expect_ranks", lambda: group)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: None)
+    monkeypatch.setattr("nn.backends.cpu.available_cores", lambda: 6)
+    ranks, devices = ranks_and_devices(backend, asked, distribute="mirrored")
+    assert ranks is group
+    assert devices == [Device(threads)]
+    # alone a network has as many as are asked for
+    assert ranks_and_devices(backend, asked) == (cluster.ALONE, [Device(asked)])
 
 
 def test_a_process_alone_is_left_where_it_is(monkeypatch):

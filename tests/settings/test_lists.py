@@ -10,7 +10,7 @@ from support.command_line import run, succeed
 from support.tables import refusal, saved
 
 import nn
-from nn.settings.values import FORMS, GPUS, LAYERS, NAMES
+from nn.settings.values import FORMS, GPUS, LAYERS, NAMES, TEXT, split_names
 
 ROWS = 60
 QUICK = ["--networks", 1, "--epochs", 1]
@@ -185,6 +185,11 @@ def test_texts_of_lists():
     )
     assert LAYERS.text_of(np.array([4, 16, 3])) == "4,16,3"
     assert LAYERS.text_of("4,3") == "4,3"
+    assert NAMES.text_of(3) == "3"
+    assert TEXT.text_of(3) == 3
+    assert split_names("a,b") == split_names("a,b", ["b", "a"]) == ["a", "b"]
+    assert split_names("a,b", ["c", "a,b"]) == ["a,b"]
+    assert split_names(3, ["3"]) == ["3"]
     expected = [(1,), (0, 2), (0, 1)]
     assert [GPUS("--gpus", value) for value in ([1], (0, 2), "2")] == expected
 

@@ -364,6 +364,17 @@ def test_a_profile_tells_milliseconds_shares_of_the_batch_and_rates(capsys):
         ["batch", "10.0000"],
     ]
     assert shown[2:] == expected
+    other = layer | {"layer": "relu", "share": 0.05, "gflops_forward": None}
+    calls = result | {"layers": [layer, other], "calls": 9, "call_ms": 8.0}
+    tables.inference_report(calls | {"gather_ms": 0.25, "end_ms": 0.0})
+    shown = lines_of(capsys.readouterr().out)
+    assert shown[0] == ["median of 9 calls of 32 rows"]
+    assert shown[2:] == [
+        ["0", "dense", "1.2500", "37.5%", "12.3"],
+        ["1", "relu", "1.2500", "5.0%"],
+        ["rows gathered", "0.2500", "3.1%"],
+        ["call", "8.0000"],
+    ]
 
 
 def outcome(**facts) -> dict:
@@ -870,12 +881,22 @@ def test_a_bar_has_the_share_of_all_epochs_and_the_rows_a_second_of_this_run(
     assert bar.shown[3][1:] == expected
 
 
-def test_a_bar_of_candidates_has_the_share_of_all_operations(monkeypatch):
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"epochs": 4},
+        # three times the patience is usual, fewer where no more are asked for
+        {"epochs": 100, "schedule": "plateau", "patience": 4 / 3},
+        {"epochs": 4, "schedule": "plateau", "patience": 10},
+        {"epochs": 4, "schedule": "constant", "patience": 1},
+    ],
+)
+def test_a_bar_of_candidates_has_the_share_of_all_operations(monkeypatch, asked):
     now = [50.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     bar = Drawn("t.csv")
     bar.begin([0.2, 0.5, 0.3])
-    bar.start(info())
+    bar.start(info(patience=None) | asked)
     bar.ended("4,1", "loss 2")
     now[0] += 1.0
     bar.epoch(3, 4, 0.5, None, 1.0, 1.0)
