@@ -120,6 +120,23 @@ def test_a_card_begins_with_the_metric_of_the_loss(loss, text):
     assert card_of(net)["out of fold"] == text
 
 
+def test_a_card_has_each_metric_with_its_own_interval_where_there_is_one():
+    labels = {"deviance": "mean deviance", "rmse": "RMSE", "mae": "MAE", "r2": "R2"}
+    net = nn.Network("2,1:exp", "regression", loss="poisson")
+    metrics = {name: number + 0.5 for number, name in enumerate(labels)}
+    intervals = {"deviance": [0.25, 0.75], "mae": None, "r2": [3.0, 4.0]}
+    for by, title in (("folds", "out of fold"), ("validation", "validated")):
+        net.judged = {
+            "by": by,
+            "rows": 9,
+            "metrics": {**metrics, "mse": 7.0, "pinball": None},
+            "intervals": intervals,
+        }
+        assert card_of(net)[title] == (
+            "mean deviance 0.5 (95 %: 0.25 to 0.75), RMSE 1.5, MAE 2.5, R2 3.5 (95 %: 3 to 4)"
+        )
+
+
 def test_a_page_begins_with_the_card_and_names_the_columns_left_out(trained):
     folder, _ = trained
     succeed("info", folder / "m.bin", "--report", folder / "p.md")

@@ -4,6 +4,7 @@ paths, tables by loops."""
 import base64
 import json
 import re
+import shlex
 import zlib
 from dataclasses import replace
 from types import SimpleNamespace
@@ -1022,6 +1023,10 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
         message
         == "b and a are correlated (-0.95): what one of them says, the other may say too."
     )
+    # the three strongest of all pairs
+    importances.correlated = [(name, "z", 0.99) for name in "abcd"]
+    _, _, *messages = model_page._importance(net, importances, {"a": points})
+    assert [message[:7] for message in messages] == ["a and z", "b and z", "c and z"]
     picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3, (0, 1))
     assert picture.lines[0].x == [0, 1]
     assert picture.lines[0].y == [0.25, 0.5]
@@ -1464,3 +1469,41 @@ def test_the_command_of_a_page_has_the_number_of_networks():
     assert given["--epochs"] == "1"
     assert given["--model"] == "m.bin"
     assert given["--layers"] == "1,1:linear"
+
+
+@pytest.mark.parametrize(
+    "unused, dropped",
+    [
+        ([("id", "id"), ("a,b", "dropped")], 'id,"a,b"'),
+        (None, "0,3"),  # of an earlier version
+        # names that would be taken for places, or tell no column apart, or none
+        ([("7", "dropped"), ("id", "id")], "0,3"),
+        ([("x", "dropped"), ("id", "id")], "0,3"),
+        ([("", "empty"), ("id", "id")], "0,3"),
+        ([], None),
+    ],
+)
+def test_the_command_of_a_page_drops_columns_by_names_that_tell_them(unused, dropped):
+    net = nn.Network("2,1", "regression")
+    net.columns = ["x", "z"]
+    net.targets = ["y"]
+    net.unused = unused
+    if dropped is not None:
+        net.config = {**net.config, "left_out": [0, 3]}
+    words = shlex.split(model_page.command_of(net, "m.bin", "t.csv"))
+    given = dict(zip(words[2::2], words[3::2], strict=False))
+    assert given.get("--drop") == dropped
+
+
+@pytest.mark.parametrize(
+    "text, broken",
+    [
+        ("of_1,234_rows,and_more", "of_<wbr>1,234_<wbr>rows,<wbr>and_<wbr>more"),
+        ("1,2345,more_words", "1,<wbr>2345,<wbr>more_<wbr>words"),
+        ("short_word a/b", "short_word a/b"),
+        ("eleven:long and, then", "eleven:<wbr>long and, then"),
+        ("&lt;much_longer&gt;", "&lt;much_longer&gt;"),
+    ],
+)
+def test_a_long_word_may_end_a_line_behind_its_marks_but_no_number(text, broken):
+    assert page._with_breaks(text) == broken

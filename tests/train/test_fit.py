@@ -6,6 +6,7 @@ from support.command_line import succeed
 from support.mixed_table import write_table
 
 import nn
+from nn.ds import are_columns
 from nn.utils import DataError, UsageError
 
 
@@ -220,3 +221,23 @@ def test_images_are_arrays_too(shape, folder):
     # those of channels last were of other pixels
     predictions = models[0].network.predict(x)
     assert np.array_equal(predictions, scores[0])
+
+
+def test_a_list_names_columns_unless_it_has_a_value_for_each_row():
+    columns = {"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [7, 8]}
+    assert are_columns(columns, ["b", "c", "d"])
+    assert not are_columns(columns, ["b", "c"])  # one for each of two rows
+    assert not are_columns(columns, ["b", "c", "x"])
+    assert are_columns("t.csv", ["b", "x"])
+    assert not are_columns(np.ones((3, 2)), [1.0, 2.0, 3.0])
+    assert are_columns(np.ones((3, 2)), np.int64(1))
+
+
+def test_a_loss_says_the_task_of_data_unless_it_is_given():
+    rows = {"a": list(range(60)), "y": [0, 1] * 30}
+    usual = nn.fit(rows, "y", networks=1, epochs=1)
+    assert usual.network.task == "binary"
+    counts = nn.fit(rows, "y", networks=1, epochs=1, loss="poisson")
+    assert counts.network.task == "regression"
+    with pytest.raises(UsageError):
+        nn.fit(rows, "y", networks=1, epochs=1, loss="poisson", task="binary")
