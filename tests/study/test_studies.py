@@ -297,7 +297,7 @@ def test_a_study_says_how_long_it_takes_and_names_its_sister(made):
     ]
 
 
-def test_more_gpus_than_there_are_are_not_here(made, monkeypatch):
+def test_more_gpus_or_cores_than_there_are_are_not_here(made, monkeypatch):
     monkeypatch.setattr(studies, "_missing_backends", dict)
     monkeypatch.setattr(studies, "gpu_count", lambda: 2)
     plan = {**PLAN, "layers": "50,1", "parts": [{"backend": "cuda", "gpus": [1, 2, 4]}]}
@@ -305,6 +305,11 @@ def test_more_gpus_than_there_are_are_not_here(made, monkeypatch):
     entries = sweep.read_plan("plan.json")
     reasons = [studies.reason_not_here(entry) for entry in entries]
     assert reasons == [None, None, "this machine has 2 GPUs"]
+    monkeypatch.setattr(studies, "available_cores", lambda: 4)
+    plan["parts"] = [{"backend": "omp", "threads": [3, 4, 5]}]
+    (made / "plan.json").write_text(json.dumps(plan))
+    reasons = [studies.reason_not_here(entry) for entry in sweep.read_plan("plan.json")]
+    assert reasons == [None, None, "this machine has 4 cores"]
 
 
 def test_a_wrong_name_is_told_with_the_names_that_there_are(made):

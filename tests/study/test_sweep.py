@@ -515,22 +515,23 @@ def test_the_width_of_a_network_is_that_of_its_largest_hidden_layer(
 
 def test_of_several_lines_of_an_entry_and_a_device_the_last_one_counts(tmp_path):
     cases = (
-        ("a.csv", "x", 1.0),
-        ("a.csv", "y", 2.0),
-        ("a.csv", "x", 3.0),
-        ("b.csv", "y", 4.0),
+        ("a.csv", "x", 2, 1.0),
+        ("a.csv", "y", 2, 2.0),
+        ("a.csv", "x", 2, 3.0),
+        ("b.csv", "y", 2, 4.0),
+        ("b.csv", "y", 8, 5.0),
     )
-    for name, device, loss in cases:
+    for name, device, cores, loss in cases:
         facts = dict.fromkeys(
             ("plan", "status", "layers", "kind", "data", "engine", "backend"), "failed"
         )
         facts |= dict.fromkeys(
             ("index", "depth", "width", "parameters", "batch_number"), 1
         )
-        row = facts | {"entry": "e", "device": device, "cores": 2, "loss": loss}
+        row = facts | {"entry": "e", "device": device, "cores": cores, "loss": loss}
         sweep.append_result(str(tmp_path / name), row)
     pairs = [(row["device"], row["loss"]) for row in sweep.collect(str(tmp_path))]
-    assert pairs == [("x", 3.0), ("y", 4.0)]
+    assert pairs == [("x", 3.0), ("y", 4.0), ("y", 5.0)]
 
 
 def test_errors_are_of_the_rows_held_out_and_the_table_has_the_accuracy_of_classes(

@@ -241,3 +241,17 @@ def test_a_loss_says_the_task_of_data_unless_it_is_given():
     assert counts.network.task == "regression"
     with pytest.raises(UsageError):
         nn.fit(rows, "y", networks=1, epochs=1, loss="poisson", task="binary")
+
+
+@pytest.mark.parametrize("name", ["out_of_fold", "validated", "mean"])
+def test_a_model_shows_the_metrics_by_which_it_was_judged(name):
+    net = nn.Network("2,1", "binary")
+    net.classes = ["no", "yes"]
+    metrics = {name: {"roc_auc": 0.87654, "rows": 9, "brier": None}}
+    lines = repr(nn.Model(net, metrics)).splitlines()
+    assert lines == [
+        "<nn.Model: binary, classes no, yes",
+        "  columns: 2 without names",
+        "  1 network, 3 parameters",
+        f"  {name.replace('_', ' ')}: roc_auc 0.8765>",
+    ]

@@ -220,6 +220,40 @@ def test_the_baseline_of_folds_is_by_the_weights_of_the_targets_that_rows_have(
     assert figures["baseline"] == pytest.approx(total / count)
 
 
+def test_folds_have_learned_by_the_weights_and_groups_of_their_rows():
+    """More than one standard error better than the mean of the other folds, and better
+    than the best constant: a loop over small tables near both borders."""
+    rng = np.random.default_rng(7)
+    outcomes = {}
+    for _ in range(300):
+        apart = rng.integers(0, 3) * (np.arange(12) // 4)  # the folds
+        y = np.round(8 * rng.normal(size=12)) / 8 + apart
+        weights = rng.integers(1, 9, 12) / 2
+        groups = np.arange(12) // 2
+        of_row = np.arange(12) // 4
+        mean = np.average(y, weights=weights)
+        scores = mean + rng.random() * (y - mean) + rng.normal(size=12) * 1.5
+        ds = nn.Dataset(
+            np.zeros((12, 1)), y, "regression", weights=weights, groups=groups
+        )
+        told = learned.learned_by_rows(ds, scores[:, None], 1, of_row)
+        others = [
+            np.average(y[of_row != fold], weights=weights[of_row != fold])
+            for fold in of_row
+        ]
+        gains = (np.array(others) - y) ** 2 - (scores - y) ** 2
+        gain = np.average(gains, weights=weights)
+        sums = np.bincount(groups, weights * (gains - gain))
+        error = np.sqrt(6 / 5 * (sums**2).sum()) / weights.sum()
+        best = (mean - y) ** 2 - (scores - y) ** 2
+        is_better = np.average(best, weights=weights) > 0
+        assert told["learned"] == (gain > error and is_better)
+        key = (bool(gain > error), bool(is_better))
+        outcomes[key] = outcomes.get(key, 0) + 1
+    assert min(outcomes.values()) >= 5
+    assert len(outcomes) == 4
+
+
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber=0.3", "quantile=0.9", "tweedie"])
 def test_the_best_output_beats_those_around_it_and_every_loss_has_a_baseline(
     loss,

@@ -72,6 +72,13 @@ def test_a_profile_is_medians_in_milliseconds_and_counts_two_operations_a_produc
     assert first["gflops_backward"] == pytest.approx(expected), "of its weights alone"
     expected = 2 * 2 * 10 * 7 * 2 / 9e-3 / 1e9
     assert second["gflops_backward"] == pytest.approx(expected), "and of its inputs"
+    # below the first layer that learns nothing needs a gradient
+    net = nn.Network("1x4x4,maxpool2,3,1", "regression")
+    steps = [("backward", 2, 4), ("backward", 3, 8)]
+    batch = [TimedStep(name, k, 0.0, ms / 1e3) for name, k, ms in steps]
+    *_, third, fourth = layer_times(net.layers, 10, [batch])["layers"]
+    assert third["gflops_backward"] == pytest.approx(2 * 10 * 12 / 4e-3 / 1e9)
+    assert fourth["gflops_backward"] == pytest.approx(2 * 2 * 10 * 3 / 8e-3 / 1e9)
 
 
 def test_a_call_takes_the_mean_of_its_threads_and_smaller_calls_do_not_count():

@@ -15,6 +15,7 @@ from support.command_line import run, start, succeed
 import nn
 from nn.backends.engine import EpochSettings
 from nn.core.random import PhiloxOrder
+from nn.watch.tensorboard import TensorBoard
 
 LAYERS = "1x8x8,conv3k3,dropout0.25,maxpool2,5,1"
 NAMES = ["conv3k3", "dropout0.25", "maxpool2", "flatten", "5", "1"]
@@ -425,6 +426,35 @@ def test_tensorboard_reads_what_was_logged(folder, flags):
     assert [node.op for node in nodes] == expected
     for before, node in itertools.pairwise(nodes):
         assert node.input == [before.name]
+    described = nn.Network.of_file("m.bin").layers
+    assert nodes[0].attr["shape"].s == str(list(described[0].in_shape)).encode()
+    for node, layer in zip(nodes[1:-1], described, strict=True):
+        facts = layer.out_shape, layer.output_function, layer.parameters
+        told = [node.attr[name].s for name in ("shape", "activation", "parameters")]
+        assert told == [str(fact).encode() for fact in facts]
+
+
+def test_of_a_large_weight_every_second_or_third_value_is_in_its_histogram(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("tensorboardX", reason="no tensorboardX")
+    monkeypatch.setattr("nn.watch.tensorboard.HISTOGRAM_VALUES", 5)
+    net = nn.Network("6,2:relu,1", "regression")
+    board = TensorBoard(str(tmp_path / "log"), lambda: net)
+    told = {}
+
+    def add(**fields):
+        for value in fields["summary"].value if "summary" in fields else ():
+            told[value.tag] = value.histo
+
+    monkeypatch.setattr(board, "_add", add)
+    board.start({"networks": 1})
+    for name, values in net.parameters().items():
+        every = {12: 3, 2: 1, 1: 1}[values.size]
+        kept = values.reshape(-1)[::every]
+        histogram = told[name.replace(".", "/")]
+        assert histogram.num == len(kept)
+        assert histogram.sum == pytest.approx(kept.sum(), rel=1e-6)
 
 
 def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
