@@ -42,7 +42,7 @@
     causes.py        causes in the data that keep any network from learning
     records.py       arrays of rows in memory or, where it has no room for them, in
                      mapped files; the --memory budget
-    splits.py        which rows are trained on; stratified.py: of several labels;
+    splits.py        which rows are trained on, by class, labels, group, time;
                      row_hashes.py: hashes by which a model knows them later
     profiles.py      how the values of each column are distributed in the training rows
     twins.py         rows of equal inputs and target, which lie in one fold

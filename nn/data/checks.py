@@ -12,7 +12,6 @@ from ..utils import DataError, LayersMismatch, UsageError, listed, log
 from .column import number_text
 from .dataset import Dataset, all_weightless, as_read_by, check_trainable, name_of
 from .fields import gap_advice
-from .pixels import check_range
 from .records import check_room_for_rows
 
 # of the median: targets that are named, where they are no more of all
@@ -57,7 +56,7 @@ def check_fit(net, ds: Dataset, only_rows: bool = False) -> None:
     if not only_rows:
         check_trainable(ds)
     else:
-        check_range(net.pictures, ds)
+        ds.check_pictures(net.pictures)
     if ds.inputs != net.inputs:
         raise UsageError(
             f"--layers: the network has {net.inputs} inputs, {where} has {ds.inputs} per row"

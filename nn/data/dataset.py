@@ -407,6 +407,17 @@ class Dataset:
             return None
         return self.weights[rows]
 
+    def check_pictures(self, pictures: dict | None) -> None:
+        """Raise DataError for pictures that were read without a model that keeps this
+        of pictures (pixels.py), in another range than its own."""
+        if pictures is None or self.pixel_range in (None, pictures["range"]):
+            return
+        raise DataError(
+            f"{name_of(self)}: pictures whose white is {self.pixel_range}, expected "
+            f"{pictures['range']} as in the training of the model; read them with "
+            "nn.load_for(net, ...)"
+        )
+
     def counting_rows(self) -> np.ndarray:
         """Return the rows (indices, ascending) whose weight is above 0: all others
         train nothing and judge nothing."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils import DataError, log
-from .dataset import Dataset, name_of
+from ..utils import log
+from .dataset import Dataset
 from .scaling import Scaling
 
 # white, in 8 and 16 bits
@@ -44,18 +44,6 @@ def _range_of(ds: Dataset) -> int | None:
     if ds.x.min() >= 0 and ds.x.max() <= 1:
         return 1
     return None
-
-
-def check_range(pictures: dict | None, ds: Dataset) -> None:
-    """Raise DataError for pictures that were read without the model, in another range
-    than its own."""
-    if pictures is None or ds.pixel_range in (None, pictures["range"]):
-        return
-    raise DataError(
-        f"{name_of(ds)}: pictures whose white is {ds.pixel_range}, expected "
-        f"{pictures['range']} as in the training of the model; read them with "
-        "nn.load_for(net, ...)"
-    )
 
 
 def log_range(pictures: dict | None, x: np.ndarray, where: str) -> None:

@@ -458,7 +458,7 @@ def _label_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray:
     rows that have it; numbers leave the sum of all as it is too, so that each target
     keeps its share of the loss."""
     y = ds.y[rows]
-    counts = at_rows(ds.weights, rows)
+    counts = ds.weights_of(rows)
     if counts is None:
         counts = np.ones(len(rows))
     sums = np.stack([counts @ (y == 0), counts @ (y == 1)], axis=1)

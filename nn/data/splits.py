@@ -4,6 +4,7 @@ groups, or by time."""
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from numbers import Rational
 from typing import NamedTuple
 
@@ -12,12 +13,13 @@ import numpy as np
 from ..core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import DataError, UsageError, listed, log
 from .dataset import Dataset, all_weightless, name_of
-from .stratified import dealt
 from .twins import count_of_twins, twins_to_keep_together
 
 ROWS_A_FOLD = 4  # the fewest of a fold that are worth a network
 # rows of a class that folds can judge: one is tested, another trained on
 LEAST_OF_CLASS = 2
+# of counts a unit, behind those of its labels: the column of its rows
+ROWS_COLUMN = -1
 
 
 class Split(NamedTuple):
@@ -499,3 +501,58 @@ def _by_group(
         elif ds.times is not None:
             break  # no earlier group in the place of a later one
     return chosen[group_of]
+
+
+# ---- rows with several labels: iterative stratification (Sechidis, Tsoumakas and
+# Vlahavas 2011)
+
+
+def dealt(
+    labels: np.ndarray, sizes: np.ndarray, shares: Sequence[float], order: np.ndarray
+) -> np.ndarray:
+    """Return the part of each unit, a row or rows that stay together, int64 (units,).
+
+    The rarest label that is left is dealt first, each of its units to the part that
+    lacks most of it, of equals to that which lacks most rows. labels (units, labels) of
+    0 and 1, nan for what is not known; of each the rarer one counts. sizes (units,):
+    their rows. shares: that each part is to have of all. order: of the units, drawn.
+    """
+    is_rare = _rarer(labels, sizes)[order]
+    sizes = sizes[order]
+    # what a unit counts for each label that it has and, in the last column, as rows
+    counts = sizes[:, None] * np.column_stack([is_rare, np.ones(len(sizes), bool)])
+    lacking = np.outer(np.asarray(shares, float), counts.sum(axis=0))
+    part = np.full(len(sizes), -1, np.int64)
+    left = is_rare.sum(axis=0)
+    while left.any():
+        rarest = int(np.where(left > 0, left, len(sizes) + 1).argmin())
+        units = np.flatnonzero(is_rare[:, rarest] & (part < 0))
+        _deal(units, rarest, counts, lacking, part)
+        left -= is_rare[units].sum(axis=0)
+    _deal(np.flatnonzero(part < 0), ROWS_COLUMN, counts, lacking, part)
+    parts = np.empty_like(part)
+    parts[order] = part
+    return parts
+
+
+def _deal(
+    units: np.ndarray,
+    column: int,
+    counts: np.ndarray,
+    lacking: np.ndarray,
+    part: np.ndarray,
+) -> None:
+    """Give each of some units to the part that lacks most of a column of counts, and
+    note it in part (units,) and lacking (parts, columns)."""
+    for unit in units.tolist():
+        lacks_most = lacking[:, column] == lacking[:, column].max()
+        best = np.where(lacks_most, lacking[:, ROWS_COLUMN], -np.inf).argmax()
+        part[unit] = best
+        lacking[best] -= counts[unit]
+
+
+def _rarer(labels: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return which labels (units, labels) are the rarer one of 0 and 1."""
+    ones = sizes @ (labels == 1)
+    zeros = sizes @ (labels == 0)
+    return labels == np.where(ones <= zeros, 1, 0)

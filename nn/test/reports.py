@@ -28,7 +28,6 @@ from ..core.metrics import (
     mcc_square,
 )
 from ..data.dataset import Dataset, as_read_by, name_of
-from ..data.pixels import check_range
 from ..data.twins import twins_to_keep_together
 from ..nn import Network
 from ..nn.model import target_of
@@ -519,7 +518,7 @@ def _truth(net: Network, ds) -> np.ndarray:
     input of the network."""
     if ds.y is None:
         raise DataError(f"{name_of(ds)}: no target, expected one to test by; add it")
-    check_range(getattr(net, "pictures", None), ds)
+    ds.check_pictures(getattr(net, "pictures", None))
     inputs = set(getattr(net, "columns", None) or ()).difference(
         getattr(net, "targets", None) or ()
     )

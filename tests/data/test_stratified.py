@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn.data.splits import fold_rows, split_rows
-from nn.data.stratified import dealt
+from nn.data.splits import dealt, fold_rows, split_rows
 
 
 def labelled(rows: int = 300, seed: int = 0) -> nn.Dataset:
