@@ -96,6 +96,17 @@ def best_output(loss: str, targets: Targets) -> np.ndarray:
     return (low + high) / 2
 
 
+def share_explained(
+    loss: str, own: float, y: np.ndarray, weights: np.ndarray | None = None
+) -> float:
+    """Return 1 less the loss of a network, `own`, over that of the output that is best
+    for all rows alike, as R2 is of the mean squared error. y (rows, outputs)."""
+    targets = targets_of(y, weights, outputs=y.shape[1])
+    constant = best_output(loss, targets)
+    losses = row_losses(loss, constant, targets.values)
+    return float(1 - own / np.average(losses, weights=targets.counts))
+
+
 def learned(
     outcomes: Sequence[tuple[float | None, Baseline | None]],
     weights: Sequence[float] = (1.0,),

@@ -17,12 +17,13 @@ from ..data.given_rows import rows_and_exposures, times
 from ..data.loading import load_for
 from ..files.export.formats import export
 from ..nn import Network
-from ..nn_aux import METRICS, metrics_told
+from ..nn_aux import METRICS, loss_of, metrics_told
 from ..settings.flags import BY_NAME
 from ..utils import UsageError, listed, network_of
 from .compare import Side, compared_sides
 from .drift import drift
 from .importance import Importance, importance
+from .learned import share_explained
 from .out_of_fold import check_scores, test, unseen_of, unseen_parts
 from .shapley import Explanation, explain
 
@@ -178,21 +179,27 @@ class Model:
         return np.array(self.columns, object)
 
     def score(self, data, y=None, exposure=None) -> float:
-        """Return the accuracy, of a regression R2, on data with the target among its
-        columns, or on rows and their targets y. exposure: of each row beside targets,
-        in place of a column."""
+        """Return the accuracy, of a regression R2, of quantiles the share of the pinball
+        loss that they explain, on data with the target among its columns, or on rows
+        and their targets y. exposure: of each row beside targets, in place of a
+        column."""
+        net = self.network
         if y is None:
-            figures = self.test(data)
+            rows = data if isinstance(data, Dataset) else load_for(net, data)
         else:
-            net = self.network
             targets = np.asarray(y)
             if net.task != "regression":
                 are_right = self.predict(data) == targets
                 return float(are_right.reshape(len(targets), -1).all(axis=1).mean())
             x, exposures = rows_and_exposures(net, data, exposure)
             rows = Dataset(x, targets, net.task, exposures=exposures)
-            figures = test(net, rows)
-        return figures["r2" if self.network.task == "regression" else "accuracy"]
+        figures = test(net, rows)
+        loss = loss_of(net.loss)
+        if loss.takes_several:
+            rows = rows.for_loss(net.loss)
+            own = figures[loss.metric]
+            return share_explained(net.loss, own, rows.y, rows.weights)
+        return figures["r2" if net.task == "regression" else "accuracy"]
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""

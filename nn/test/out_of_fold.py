@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..data.frames import open_frame
 from ..data.loading import load_for
 from ..nn import Network, remember
 from ..nn.crossed import Crossed
-from ..nn_aux import METRICS
+from ..nn_aux import METRICS, metrics_told
 from ..utils import DataError, log, logged_once, network_of
 from .reports import (
     check_threshold,
@@ -131,7 +132,7 @@ def check_scores(net: Network) -> None:
         texts = [
             f"{metric.label} {figures[name]:.6g}"
             for name, metric in METRICS.items()
-            if name in figures
+            if name in metrics_told(figures)
         ]
         raise DataError(
             f"{NO_SCORES}: {', '.join(texts)}; give other rows with --dataset"
@@ -155,9 +156,11 @@ def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict
     if threshold is not None:
         check_scores(net)
     log.warning("%s: nothing else is known of these rows", NO_SCORES)
-    figures = dict(net.crossed.figures)
+    figures = deepcopy(net.crossed.figures)
     if not intervals:
         figures.pop("intervals", None)
+        for target in figures.get("per_target", ()):
+            target.pop("intervals", None)
     return figures
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.conformal import known_at
+from ..core.losses import row_losses
 from ..core.metrics import decide
 from ..data import loading
 from ..data.column import TYPES_OF_NUMPY, number_text
@@ -27,10 +28,11 @@ from ..data.schema import Choices, Schema, check_has_exposure
 from ..data.table_rows import TableRows, with_gaps
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
-from ..nn_aux import DTYPES
+from ..nn_aux import DTYPES, loss_of
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..settings.values import LAYERS, plain
 from ..test import without_remarks
+from ..test.learned import share_explained
 from ..utils import DataError, UsageError, available_memory, listed, log, needs_package
 from .asked import REPLACING, training_for, why_not
 from .call import train
@@ -670,8 +672,20 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         return values
 
     def score(self, X, y, sample_weight=None, exposure=None) -> float:
-        """Return R2 of the predictions; exposure as predict takes it."""
-        return r2_score(y, self.predict(X, exposure), sample_weight=sample_weight)
+        """Return R2 of the predictions, of quantiles the share of the pinball loss that
+        they explain (scikit-learn's d2_pinball_score); exposure as predict takes it."""
+        values = self.predict(X, exposure)
+        loss = self.network_.loss
+        if not loss_of(loss).takes_several:
+            return r2_score(y, values, sample_weight=sample_weight)
+        outputs = values.reshape(len(values), -1)
+        truth = self._checked_targets(y).reshape(len(values), -1)
+        truth = np.broadcast_to(truth, outputs.shape)
+        weights = None
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, np.float64)
+        own = np.average(row_losses(loss, outputs, truth), weights=weights)
+        return share_explained(loss, own, truth, weights)
 
     def predict_interval(
         self, X, level: float, exposure=None

@@ -311,3 +311,37 @@ def test_a_damaged_file_is_refused(changed, fitted, tmp_path):
     with pytest.raises(DataError, match="m.bin"):
         model_file.save(path, tensors, {**metadata, **changed})
         nn.Network.load(path)
+
+
+@pytest.mark.parametrize("loss, outputs", [(LOSS, 3), ("quantile=.9", 1)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_score_of_quantiles_is_the_pinball_loss_that_they_explain(
+    loss, outputs, weighted
+):
+    """As scikit-learn's D2; a search by it can choose."""
+    frame = prices(400)
+    X = frame[["a", "b"]].to_numpy()
+    y = frame.price.to_numpy()
+    weights = np.random.default_rng(0).integers(1, 4, 400) if weighted else None
+    made = nn.NetworkRegressor(loss=loss, layers=f"auto,8,{outputs}", epochs=40)
+    made.fit(X, y)
+    told = made.predict(X).reshape(400, outputs)
+    shares = SHARES if outputs == 3 else (0.9,)
+    own = 0.0
+    of_constant = 0.0
+    for k, share in enumerate(shares):
+        rows = {"sample_weight": weights, "alpha": share}
+        repeated = np.repeat(y, 1 if weights is None else weights)
+        constant = np.full(400, np.quantile(repeated, share, method="inverted_cdf"))
+        own += mean_pinball_loss(y, told[:, k], **rows)
+        of_constant += mean_pinball_loss(y, constant, **rows)
+    expected = 1 - own / of_constant
+    assert made.score(X, y, weights) == pytest.approx(expected, rel=1e-5)
+    assert 0 < expected < 1
+    if not weighted:
+        model = nn.Model(made.network_)
+        assert model.score(X, y) == pytest.approx(expected, rel=1e-5)
+        columns = frame[["a", "b", "price"]].to_numpy()
+        data = nn.load(columns, task="regression")
+        assert model.score(data) == pytest.approx(expected, rel=1e-5)
+        assert made.score(frame[["a", "b"]].to_numpy(), y.reshape(-1, 1)) > 0
