@@ -178,7 +178,7 @@ def _deviance(formula: str, power: float, targets: str, has: Callable) -> Loss:
 
 LOSSES = {
     "mse": Loss("(a - y)^2"),
-    "mae": Loss("|a - y|", importance="mae", best="the median"),
+    "mae": Loss("|a - y|", metric="mae", importance="mae", best="the median"),
     "huber": Loss(
         "(a - y)^2 / 2, beyond a distance of D: D (|a - y| - D/2)",
         constants=(1.0,),

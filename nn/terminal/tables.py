@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..card import card_of
 from ..layers import Layer
 from ..nn import Network
-from ..nn_aux import METRICS, METRICS_OF_LOSSES, constant_told, metrics_told
+from ..nn_aux import METRICS, METRICS_OF_LOSSES, constant_told, loss_of, metrics_told
 from ..utils import (
     LONGEST_MESSAGE,
     axis_texts,
@@ -160,16 +160,15 @@ def _how_good(result: dict, loss: str) -> str:
     if baseline is None:
         return line
     if "effort" in result:
-        of_constant = _effort_baseline(result, baseline)
+        of_constant = _effort_baseline(result, baseline, loss)
     else:
         of_constant = short_text(baseline)
     return f"{line}; {constant_told(loss, result)} alone would have {of_constant}"
 
 
-def _effort_baseline(result: dict, baseline: float) -> str:
-    """Return the baseline of --effort, in the unit of the target."""
-    figures = result.get("out_of_fold") or result.get("validated") or {}
-    of_loss = next((name for name in METRICS_OF_LOSSES if name in figures), None)
+def _effort_baseline(result: dict, baseline: float, loss: str) -> str:
+    """Return the baseline of --effort by a loss, in the unit of the target."""
+    of_loss = loss_of(loss).metric
     if of_loss:
         return f"{METRICS[of_loss].label} {short_text(baseline)}"
     if result["classes"] or "labels" in result:

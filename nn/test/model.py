@@ -179,10 +179,10 @@ class Model:
         return np.array(self.columns, object)
 
     def score(self, data, y=None, exposure=None) -> float:
-        """Return the accuracy, of a regression R2, of quantiles the share of the pinball
-        loss that they explain, on data with the target among its columns, or on rows
-        and their targets y. exposure: of each row beside targets, in place of a
-        column."""
+        """Return the accuracy, of a regression R2, of quantiles the share of the
+        pinball loss that they explain, on data with the target among its columns, or
+        on rows and their targets y. exposure: of each row beside targets, in place of
+        a column."""
         net = self.network
         if y is None:
             rows = data if isinstance(data, Dataset) else load_for(net, data)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.metrics import formula_name
 from ..data.splits import fold_rows
 from ..nn import Network, remember
 from ..nn_aux import METRICS
@@ -25,8 +26,6 @@ from .options import LOSS, Monitor
 from .run import mean_losses
 from .search import Choice, choose, choose_crossed, crossed_scores
 
-# metrics that are the loss of a test, the first of those that a network has
-LOSS_METRICS = ("log_loss", "deviance", "pinball", "mse")
 # figures of the first candidate that are not those of the model
 OF_ONE_NETWORK = ("folds", "mean", "std", "members", "best_epoch")
 
@@ -53,7 +52,7 @@ class Tried(NamedTuple):
     @property
     def loss(self) -> float:
         """The loss of the rows that judge it; infinity where it is undefined."""
-        loss = loss_of(self.figures)[1]
+        loss = loss_of(self.figures, self.net)[1]
         if loss is None:
             return math.inf
         return loss
@@ -198,7 +197,7 @@ class Chosen:
         return [
             {
                 "layers": tried.net.spec,
-                "loss": loss_of(tried.figures)[1],
+                "loss": loss_of(tried.figures, tried.net)[1],
                 "operations": tried.operations,
                 "weight": count,
             }
@@ -249,13 +248,13 @@ def judged_fact(figures: dict, by: str) -> dict:
     }
 
 
-def loss_of(figures: dict) -> tuple[str, float | None]:
-    """Return the mean loss of the folds with its name, or that of validation rows; None
-    where it is undefined."""
+def loss_of(figures: dict, net: Network) -> tuple[str, float | None]:
+    """Return the mean loss of the folds of a network with its name, or that of
+    validation rows; None where it is undefined."""
     if "mean" not in figures:
         return "validation loss", min(
             (value for value in figures["val_metric"] if value is not None),
             default=None,
         )
-    name = next(name for name in LOSS_METRICS if name in figures["mean"])
+    name = formula_name(LOSS, net.task, net.loss)
     return name.replace("_", " "), figures["mean"][name]

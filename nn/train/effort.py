@@ -147,7 +147,7 @@ class Effort:
         }
         with without_remarks():
             figures = self._train(net, self.plan.ds, **settings)
-        name, loss = loss_of(figures)
+        name, loss = loss_of(figures, net)
         loss = "undefined" if loss is None else format(loss, ".4g")
         self._callback.ended(self._description(candidate, net), f"{name} {loss}")
         return figures

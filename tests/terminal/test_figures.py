@@ -394,8 +394,8 @@ def outcome(**facts) -> dict:
     } | facts
 
 
-def last_lines(capsys, result) -> list[str]:
-    tables.training_report(result, "bce")
+def last_lines(capsys, result, loss: str = "bce") -> list[str]:
+    tables.training_report(result, loss)
     return capsys.readouterr().out.splitlines()
 
 
@@ -474,15 +474,22 @@ def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
     )
     effort["out_of_fold"] = {"rmse": 2.0, "deviance": 1.5}
     alone = "the mean alone would have mean deviance 6.25"
-    lines = last_lines(capsys, effort)
+    lines = last_lines(capsys, effort, "gamma")
     assert lines[1] == f"out of fold: mean deviance 1.50, RMSE 2.00; {alone}"
+    effort["out_of_fold"] = {"rmse": 2.0, "mae": 1.5}
+    line = last_lines(capsys, effort, "mae")[1]
+    assert line.endswith("MAE 1.50; the median alone would have MAE 6.25")
+    line = last_lines(capsys, effort, "huber")[1]
+    assert line.endswith("MAE 1.50; the mean alone would have RMSE 2.50")
+    alone = last_lines(capsys, outcome(classes=None), "huber")[1]
+    assert alone.endswith("the best constant alone would have 0.693")
     low = {"target": "u 0.1", "r2": -3.0, "pinball": 0.25, "below": 0.125}
     high = {"target": "u 0.9", "r2": -2.0, "pinball": 0.75, "below": 0.875}
     of_quantiles = {"rmse": 2.0, "r2": -2.5, "pinball": 0.5, "per_target": [low, high]}
     effort["out_of_fold"] = of_quantiles
-    line = last_lines(capsys, effort)[1]
+    line = last_lines(capsys, effort, "quantile=.1,.9")[1]
     coverage = "coverage by target: u 0.1 0.125, u 0.9 0.875"
-    assert line.startswith(f"out of fold: pinball loss 0.500; {coverage}; the mean")
+    assert line.startswith(f"out of fold: pinball loss 0.500; {coverage}; the quantile")
 
 
 def test_the_last_line_has_the_intervals_that_are_known(capsys):

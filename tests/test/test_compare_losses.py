@@ -29,7 +29,7 @@ def of(known, loss: str, epochs: int = 10, outputs: int = 1) -> nn.Model:
         ("poisson", 1, "deviance"),
         ("quantile=.8", 1, "pinball"),
         ("quantile=.2,.8", 2, "pinball"),
-        ("mae", 1, "rmse"),
+        ("mae", 1, "mae"),
     ],
 )
 def test_the_metric_of_the_loss_of_both_decides(loss, outputs, metric, counts):

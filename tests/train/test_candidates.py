@@ -266,8 +266,7 @@ def test_images_are_recognised_without_a_flag(train, test, least, least_of_all, 
 
 
 def test_the_loss_of_validation_rows_is_the_least_of_the_epochs_that_have_one():
-    assert loss_of({"val_metric": [0.5, None, 0.25, 0.375]}) == (
-        "validation loss",
-        0.25,
-    )
-    assert loss_of({"val_metric": [None]}) == ("validation loss", None)
+    net = nn.Network("2,1")
+    validated = {"val_metric": [0.5, None, 0.25, 0.375]}
+    assert loss_of(validated, net) == ("validation loss", 0.25)
+    assert loss_of({"val_metric": [None]}, net) == ("validation loss", None)

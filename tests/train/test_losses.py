@@ -158,3 +158,20 @@ def test_a_file_with_a_loss_that_cannot_be_is_refused(loss, tmp_path):
     model_file.save(path, tensors, {**metadata, "loss": loss})
     with pytest.raises(DataError, match=f"m.bin: --loss {loss}"):
         nn.Network.load(path)
+
+
+def test_effort_judges_and_chooses_by_the_mean_absolute_error():
+    """Where that is the loss: of candidates, beside the median, of the comparison."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(300, 2))
+    y = 3 * x[:, 0] + rng.standard_t(2, 300)
+    columns = {"a": x[:, 0], "b": x[:, 1]}
+    model = nn.fit(columns, y, loss="mae", effort="quick")
+    (candidate,) = model.network.config["candidates"]
+    metrics = model.metrics
+    assert candidate["loss"] == pytest.approx(metrics["out_of_fold"]["mae"], rel=0.05)
+    of_median = np.abs(y - np.median(y)).mean()
+    assert metrics["baseline"] == pytest.approx(of_median, rel=0.03)
+    assert metrics["learned"] is True
+    low, high = metrics["out_of_fold"]["intervals"]["mae"]
+    assert low < metrics["out_of_fold"]["mae"] < high
