@@ -204,7 +204,10 @@ def sureness_text(net: Network) -> str:
     if quantiles_of(net.loss):
         return f"no {what} of predictions beside the quantiles"
     if net.conformal is None:
-        return f"no {what} of predictions: no 30 rows judged it, or they were not kept"
+        return (
+            f"no {what} of predictions: no 30 rows judged it, or one of its targets, "
+            "or they were not kept"
+        )
     return f"{what} of predictions up to level {net.conformal.levels[-1]:.4g}"
 
 

@@ -70,7 +70,7 @@ def _found(flags, net) -> tuple[float | list[float], list, dict]:
         rows, of_row, scores = out_of_fold
         ds = ds.of_rows(rows)
     truth, scores, weights = truth_and_scores(net, ds, scores)
-    threshold = best_thresholds(flags.threshold, truth, scores, weights)
+    threshold = best_thresholds(flags.threshold, truth, scores, weights, net.targets)
     of_folds = [threshold]
     if out_of_fold is not None:
         of_folds = thresholds_by_others(

@@ -93,8 +93,8 @@ def known_at(
     level that it does not have."""
     if sureness is None:
         raise UsageError(
-            "--level: the model does not know how sure it is: fewer than 30 rows judged it (--folds or --validation"
-            " give such rows), it has several quantiles, or it was trained before models kept it"
+            "--level: the model does not know how sure it is: fewer than 30 rows judged it, or one of its "
+            "targets (--folds or --validation give such rows), it has several quantiles, or it was trained before models kept it"
         )
     place_of(sureness.levels, level)
     return sureness

@@ -9,12 +9,13 @@ of_row (rows,), the fold of each row; weights (rows,) or None.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..utils import DataError, UsageError
-from .thresholds import best_temperature, best_thresholds, tempered
+from .thresholds import best_temperature, best_threshold, by_target, tempered
 from .weighted import at_rows
 
 
@@ -44,19 +45,21 @@ def thresholds_by_others(
     """Return the threshold of each fold, or those of several targets, that a rule finds
     on the scores of the others, by the fold's temperature.
 
-    usual: the threshold where the others' rows cannot tell one: none of them is of
-    class 1, or no cut-off is precise enough.
+    usual: the threshold, or that of a target, where the others' rows cannot tell one:
+    none of them is of class 1, or no cut-off is precise enough.
     """
     thresholds = [usual] * len(temperatures)
+    usual_of_each = np.broadcast_to(usual, scores.shape[1]).tolist()
     for fold in np.unique(of_row).tolist():
         others = of_row != fold
         calibrated = tempered(scores[others], temperatures[fold], truth.ndim == 2)
-        try:
-            thresholds[fold] = best_thresholds(
-                rule, truth[others], calibrated, at_rows(weights, others)
-            )
-        except (DataError, UsageError):
-            continue
+        targets = by_target(truth[others], calibrated, at_rows(weights, others))
+        cuts = []
+        for rows, threshold in zip(targets, usual_of_each, strict=True):
+            with contextlib.suppress(DataError, UsageError):
+                threshold = best_threshold(rule, *rows)
+            cuts.append(threshold)
+        thresholds[fold] = cuts if truth.ndim == 2 else cuts[0]
     return thresholds
 
 

@@ -541,6 +541,11 @@ def are_constant(values: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- by name
 
 
+def in_columns(values: np.ndarray) -> np.ndarray:
+    """Return values (rows,), or (rows, targets), as (rows, targets)."""
+    return values[:, None] if values.ndim == 1 else values
+
+
 class Judged:
     """Predictions, and what their metrics are formed from, for one set of weights after
     another.
@@ -574,7 +579,7 @@ class Judged:
             threshold = DEFAULTS["threshold"]
         self._folds = folds
         if TASKS[task].by_output:
-            truth = truth.astype(np.float64).reshape(len(truth), -1)
+            truth = in_columns(truth.astype(np.float64))
             # a target that a row lacks counts for no metric
             self._are_known = ~np.isnan(truth)
             self._lacks_some = not self._are_known.all()
@@ -582,7 +587,7 @@ class Judged:
             self._cuts = np.broadcast_to(threshold, scores.shape)
             self.predicted = decide_each(scores, threshold)
         elif task == "regression":
-            scores = scores.astype(np.float64).reshape(len(truth), -1)
+            scores = in_columns(scores.astype(np.float64))
             self._errors = scores - truth
             self._persistence = None
             if persistence is not None:
@@ -661,7 +666,7 @@ class Judged:
     def are_right(self) -> np.ndarray:
         """Return which rows are right, of several targets wholly (rows,)."""
         are_right = (self.predicted == self.truth) | (self.truth != self.truth)
-        return are_right.reshape(len(are_right), -1).all(axis=1)
+        return in_columns(are_right).all(axis=1)
 
     @property
     def _row_losses(self) -> np.ndarray:

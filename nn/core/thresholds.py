@@ -16,14 +16,20 @@ as they are.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ..settings.flags import DEFAULTS
 from ..settings.values import parse_rule, threshold_rules
-from ..utils import DataError, UsageError
-from .metrics import Ranks, checked_weights, total, without_zeros
+from ..utils import DataError, UsageError, listed, log
+from .metrics import Ranks, checked_weights, in_columns, total, without_zeros
 from .weighted import at_rows
+
+
+class NoPositiveRow(DataError):
+    """No row that a threshold could be chosen by is of class 1."""
 
 
 class CutOffs(NamedTuple):
@@ -113,23 +119,54 @@ def best_threshold(
         )
     cuts = cut_offs(np.asarray(truth), np.asarray(scores), weights)
     if not cuts.tp[-1]:
-        raise DataError(
+        raise NoPositiveRow(
             f"--threshold {spec}: no row to choose it by is of class 1; give a number, or other rows"
         )
     return cuts.threshold(int(_BEST[name](cuts, *numbers)))
 
 
 def best_thresholds(
-    spec: str, truth: np.ndarray, scores: np.ndarray, weights=None
+    spec: str,
+    truth: np.ndarray,
+    scores: np.ndarray,
+    weights=None,
+    targets: Sequence[str] | None = None,
 ) -> float | list[float]:
     """Return what best_threshold finds for scores (rows, 1); for several targets, truth
-    and scores (rows, targets), that of each by the rows that have it."""
+    and scores (rows, targets), that of each by the rows that have it.
+
+    targets: their names. One that has no row of class 1 keeps the usual threshold,
+    which a line says.
+    """
     if truth.ndim == 1:
         return best_threshold(spec, truth, scores[:, 0], weights)
-    return [
-        best_threshold(spec, y[known], p[known], at_rows(weights, known))
-        for known, y, p in zip(~np.isnan(truth.T), truth.T, scores.T, strict=True)
-    ]
+    names = targets or [str(number) for number in range(truth.shape[1])]
+    thresholds = []
+    absent = []
+    for name, rows in zip(names, by_target(truth, scores, weights), strict=True):
+        try:
+            thresholds.append(best_threshold(spec, *rows))
+        except NoPositiveRow:
+            thresholds.append(DEFAULTS["threshold"])
+            absent.append(name)
+        except UsageError as error:
+            raise UsageError(f"target {name}: {error}") from None
+    if absent:
+        log.warning(
+            "--threshold %s: no row to choose it by is of the positive class of %s, where it stays %g",
+            spec,
+            listed(absent),
+            DEFAULTS["threshold"],
+        )
+    return thresholds
+
+
+def by_target(truth: np.ndarray, scores: np.ndarray, weights=None) -> Iterator[tuple]:
+    """Yield (truth, scores, weights), (rows,) each, of each of several targets, of the
+    rows that have it, or of one target."""
+    truth = in_columns(truth)
+    for known, y, p in zip(~np.isnan(truth.T), truth.T, scores.T, strict=True):
+        yield y[known], p[known], at_rows(weights, known)
 
 
 def _precise_enough(cuts: CutOffs, least: float) -> int:

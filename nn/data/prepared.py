@@ -23,17 +23,17 @@ from ..settings.values import (
     class_weight_numbers,
     number_embedding_value,
 )
-from ..utils import UsageError, listed
+from ..utils import DataError, UsageError, listed
 from .checks import refuse_gaps
 from .column import GAPS, WINDOWS
-from .dataset import Dataset
+from .dataset import Dataset, name_of
 from .encoding import Encoding
 from .kinds import NUMBER
 from .medians import medians_of
 from .pixels import pictures_of
 from .row_reader import RowReader
 from .scaling import Moments, Scaling, check_spread
-from .splits import Fold, Split, folds_and_splits
+from .splits import Fold, Split, folds_and_splits, targets_without_rows
 from .statistics import statistics_of
 from .table_rows import TableRows
 from .word_means import WordMeans, columns_with_means, means_of
@@ -101,6 +101,7 @@ class Prepared:
         already; None: such as the rows ask for. Raises DataError for rows that cannot
         be trained on, UsageError for settings that do not go with them."""
         rows = split.training
+        _check_targets(ds, rows)
         if encoding is None:
             encoding = fitted_encoding(
                 ds,
@@ -355,6 +356,18 @@ def _origin_of(ds: Dataset, is_part: bool) -> dict | None:
 
 
 # ---- targets
+
+
+def _check_targets(ds: Dataset, rows: np.ndarray) -> None:
+    """Raise DataError for a target that none of the training rows has."""
+    if not TASKS[ds.task].by_output:
+        return
+    names = targets_without_rows(ds, rows)
+    if names:
+        raise DataError(
+            f"{name_of(ds)}: no training row has the target {listed(names)}, which could not be "
+            "learned; leave it out, or give rows that have it"
+        )
 
 
 def _target_scaling(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
+from ..nn_aux import TASKS
 from ..utils import DataError, UsageError, listed, log
 from .dataset import Dataset, all_weightless, name_of
 from .twins import count_of_twins, twins_to_keep_together
@@ -155,6 +156,8 @@ def fold_rows(
             divided.append(Fold(rows[number != fold], rows[number == fold]))
     if ds.classes is not None:
         _check_classes(ds, rows, divided)
+    elif TASKS[ds.task].by_output:
+        _check_targets(ds, rows, divided)
     return divided
 
 
@@ -207,6 +210,27 @@ def _check_classes(ds: Dataset, rows: np.ndarray, folds: list[Fold]) -> None:
                     f"--folds {len(folds)}: fold {number} has no row of class {name} "
                     f"to train on; use fewer folds"
                 )
+
+
+def _check_targets(ds: Dataset, rows: np.ndarray, folds: list[Fold]) -> None:
+    """Raise UsageError unless each fold trains on rows of all targets that rows
+    have."""
+    lacking = targets_without_rows(ds, rows)
+    for number, fold in enumerate(folds):
+        for name in targets_without_rows(ds, fold.training):
+            if name not in lacking:
+                raise UsageError(
+                    f"--folds {len(folds)}: fold {number} has no row of target {name} to train on; "
+                    "leave the target out, or use other folds (--split_seed, --folds)"
+                )
+
+
+def targets_without_rows(ds: Dataset, rows: np.ndarray) -> list[str]:
+    """Return the names of the targets that none of these rows has."""
+    y = ds.y[rows].reshape(len(rows), -1)
+    names = ds.targets or [str(number) for number in range(y.shape[1])]
+    are_missing = np.isnan(y).all(axis=0)
+    return [name for name, gone in zip(names, are_missing, strict=True) if gone]
 
 
 def _fold_by_class(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:

@@ -348,7 +348,7 @@ _INTERVAL_ENDS = or_none(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
 _OF_TARGET = {
     **_ARE_RATES,
     "target": is_string,
-    "coverage": is_number,
+    "coverage": or_none(is_number),
     "intervals": map_of(_INTERVAL_ENDS),
 }
 _CROSSED_METRICS = {  # what `test` reports of all rows that folds judge

@@ -503,9 +503,12 @@ def sureness(net: Network, coverage: Held, scores, weights) -> list[Block]:
 def _fifths(
     level: float, weights, predicted, are_held, widths, target: slice
 ) -> list[list[str]]:
-    """Return a line for each fifth of the predictions of a target; arrays (rows,
-    targets)."""
+    """Return a line for each fifth of the predictions of a target, by the rows that
+    have it; arrays (rows, targets)."""
     lines = []
+    is_known = np.equal(are_held, are_held)[:, target][:, 0]
+    arrays = (weights, predicted, are_held, widths)
+    weights, predicted, are_held, widths = [at_rows(part, is_known) for part in arrays]
     for ends, rows in errors.ranges(predicted[:, target][:, 0], FIFTHS):
         counts = at_rows(weights, rows)
         part = Held(level, are_held[rows, target], widths[rows, target])

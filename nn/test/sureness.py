@@ -72,10 +72,12 @@ class Held(NamedTuple):
 
     def figures(self, weights=None) -> dict:
         """Return the keys `level`, `coverage`, `width` of `test`: the share of rows
-        that are held, and the mean width, None beyond float64; of several targets the
-        means of theirs."""
+        that are held, None of a target that no row has, and the mean width, None beyond
+        float64; of several targets the means of theirs."""
+        figures: dict = {"level": self.level, "coverage": None, "width": None}
         coverage = _mean_of_known(self.are_held, weights)
-        figures = {"level": self.level, "coverage": float(coverage), "width": None}
+        if np.isfinite(coverage):
+            figures["coverage"] = float(coverage)
         width = np.average(self.widths.mean(axis=1), weights=weights)
         if np.isfinite(width):
             figures["width"] = float(width)

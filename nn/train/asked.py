@@ -78,7 +78,10 @@ def why_not(ds: Dataset, effort: str | None = None) -> str | None:
     if ds.memory is not None and not fits(ds, effort):
         return "--memory has no room for several"
     if most_folds(ds, ds.without_duplicates(np.arange(ds.rows)), MANY_FOLDS, 0) is None:
-        return f"{ds.rows} rows are too few to be divided into folds"
+        which = "rows"
+        if TASKS[ds.task].by_output and np.isnan(ds.y).any():
+            which = "rows, or those of one of its targets,"
+        return f"{ds.rows} {which} are too few to be divided into folds"
     return None
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.conformal import LEAST_ROWS, ClassSets, Intervals, LabelSets
 from ..core.crossed import temperatures_by_others, thresholds_by_others
 from ..core.metrics import metric
 from ..core.thresholds import best_temperature, best_thresholds, tempered
@@ -22,10 +23,10 @@ from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
 from ..nn.crossed import Crossed
 from ..nn.prediction import mean_of
-from ..nn_aux import TASKS
+from ..nn_aux import TASKS, quantiles_of
 from ..settings.flags import DEFAULTS
 from ..test.sureness import bounds_of, conformal_of
-from ..utils import NnError, UsageError, log
+from ..utils import NnError, UsageError, listed, log
 from .options import Options, is_decided_later
 
 
@@ -81,7 +82,7 @@ def decide_by(
     that are not finite, and what best_threshold raises.
     """
     decision = Decision({}, {})
-    truth, scores, weights, groups = judged
+    truth, scores, weights, _ = judged
     if is_decided_later(options):
         _check_finite(scores)
     if options.calibrate != DEFAULTS["calibrate"]:
@@ -95,14 +96,36 @@ def decide_by(
         decision.figures["calibration"] = calibration
         scores = after
     if isinstance(options.threshold, str):
-        threshold = best_thresholds(options.threshold, truth, scores, weights)
+        threshold = best_thresholds(
+            options.threshold, truth, scores, weights, net.targets
+        )
         decision.facts["threshold"] = threshold
         decision.figures["threshold"] = threshold
     if are_unknown:
-        decision.facts["conformal"] = conformal_of(
-            net, truth, scores, weights, groups, bounds_of(net)
-        )
+        decision.facts["conformal"] = _sureness(net, judged._replace(scores=scores))
     return decision
+
+
+def _sureness(
+    net: Network, judged: JudgedRows
+) -> Intervals | ClassSets | LabelSets | None:
+    """Return how sure predictions are, by rows that the network does not know. None,
+    and a line that says so, where few of many rows have one of several targets."""
+    sureness = conformal_of(net, *judged, bounds_of(net))
+    is_of_several = judged.truth.ndim == 2 and not quantiles_of(net.loss)
+    if sureness is not None or not is_of_several or len(judged.truth) < LEAST_ROWS:
+        return sureness
+    counts = (~np.isnan(judged.truth)).sum(axis=0)
+    named = zip(net.targets or range(len(counts)), counts.tolist(), strict=True)
+    few = [f"{name} ({count})" for name, count in named if count < LEAST_ROWS]
+    if few:
+        log.warning(
+            "no %s of predictions: fewer than %d of the rows that judge have a target: %s",
+            "sets of classes" if TASKS[net.task].of_classes else "intervals",
+            LEAST_ROWS,
+            listed(few),
+        )
+    return sureness
 
 
 def _check_finite(scores: np.ndarray) -> None:
@@ -122,7 +145,7 @@ def decide_crossed(
     facts are these, `crossed`, with the temperature and the threshold that each fold is
     judged by: those that the rows of the others tell."""
     judged = JudgedRows(rows.y, crossed.scores, rows.weights, rows.groups)
-    truth, scores, weights, groups = judged
+    truth, scores, weights, _ = judged
     decision = decide_by(net, options, judged)
     calibration = decision.figures.get("calibration")
     threshold = decision.facts.get("threshold", net.threshold)
@@ -151,9 +174,7 @@ def decide_crossed(
     )
     calibrated = crossed.calibrated
     decision.facts["crossed"] = crossed
-    decision.facts["conformal"] = conformal_of(
-        net, truth, calibrated, weights, groups, bounds_of(net)
-    )
+    decision.facts["conformal"] = _sureness(net, judged._replace(scores=calibrated))
     if calibration:
         for name in ("log_loss", "brier"):
             calibration[name][1] = metric(name, net.task, truth, calibrated, weights)

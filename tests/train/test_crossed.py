@@ -118,6 +118,24 @@ def test_without_rows_of_class_1_or_a_precise_cut_off_the_models_threshold_judge
     assert thresholds[0] == 0.33
 
 
+def test_a_target_whose_others_cannot_tell_takes_nothing_from_the_other_targets():
+    """Its own threshold is that of the model; another one's is still that of the
+    others' rows, not that which the fold itself has helped to choose."""
+    rng = np.random.default_rng(5)
+    of_row = np.arange(60) % 3
+    truth = rng.integers(0, 2, (60, 2)).astype(float)
+    scores = rng.random((60, 2)).astype(np.float32)
+    truth[rng.random((60, 2)) < 0.2] = np.nan
+    truth[of_row != 1, 1] = 0  # the positive rows of the second one lie in one fold
+    cuts = thresholds_by_others("f1", truth, scores, of_row, [1.0] * 3, [0.11, 0.22])
+    for fold in range(3):
+        others = (of_row != fold) & ~np.isnan(truth[:, 0])
+        own = best_threshold("f1", truth[others, 0], scores[others, 0])
+        assert cuts[fold][0] == own
+    assert cuts[1][1] == 0.22
+    assert 0.22 not in (cuts[0][1], cuts[2][1])
+
+
 def test_scores_by_temperature_are_those_of_each_fold(judged):
     _, scores, of_row = judged
     crossed = Crossed.of(ROWS + 5, np.arange(ROWS), of_row, scores, FOLDS)
