@@ -1,6 +1,7 @@
 """--effort on images: small convolutional networks within a budget, chosen and stopped
 by validation rows."""
 
+import math
 import statistics
 
 import numpy as np
@@ -14,7 +15,7 @@ from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.train import candidates
-from nn.train.chosen import loss_of
+from nn.train.chosen import Tried, loss_of
 from nn.train.effort import Effort
 from nn.train.effort_plan import EffortPlan
 
@@ -269,4 +270,8 @@ def test_the_loss_of_validation_rows_is_the_least_of_the_epochs_that_have_one():
     net = nn.Network("2,1")
     validated = {"val_metric": [0.5, None, 0.25, 0.375]}
     assert loss_of(validated, net) == ("validation loss", 0.25)
-    assert loss_of({"val_metric": [None]}, net) == ("validation loss", None)
+    undefined = {"val_metric": [None]}
+    assert loss_of(undefined, net) == ("validation loss", None)
+    tried = Tried(None, net, 0.0, undefined)
+    assert tried.loss == math.inf
+    assert not tried.still_learns()

@@ -552,3 +552,13 @@ def test_a_class_is_rare_by_the_weights_of_its_rows(
     weights = np.where(y, weight, weight_of_others)
     ds = nn.Dataset(np.zeros((len(y), 1)), y, "binary", weights=weights)
     assert rule_for(ds) == ({"threshold": "f1"} if is_rare else {})
+
+
+def test_a_training_that_one_row_judges_goes_on_from_its_checkpoint(folder):
+    ds = data(rows=60)
+    how = {"epochs": 2, "validation": ds.of_rows([5])}
+    _, whole = trained(ds, checkpoint="c.ck", **how)
+    net, figures = trained(ds, resume="c.ck", **how)
+    for name in ("loss", "val_loss", "val_metric"):
+        assert figures[name] == net.history[name] == whole[name]
+    assert figures["validation"] == 1
