@@ -388,6 +388,30 @@ def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
 
 
 @pytest.mark.parametrize(
+    "names, message",
+    [
+        ({"Age": "age"}, "has age where the model was trained on Age: "),
+        (
+            {"Age": "AGE", "in come": "In_Come"},
+            "has AGE, In_Come where the model was trained on Age, in come: ",
+        ),
+        ({"Age": "AGE", "in come": "pay"}, "no columns Age, in come, "),
+        ({"Age": "years"}, "no column Age, "),
+        ({"Age": "years", "b": "c"}, "no columns Age, b, "),
+    ],
+)
+def test_columns_that_are_spelled_otherwise_are_told_if_each_that_lacks_is(
+    names, message
+):
+    table = {name: [k * 7 % 11 for k in range(40)] for name in ("Age", "in come", "b")}
+    table["y"] = [k % 2 for k in range(40)]
+    net = nn.fit(table, "y", layers="auto,1", epochs=1).network
+    rows = {names.get(name, name): values for name, values in table.items()}
+    with pytest.raises(nn.DataError, match=f"the data frame: {message}"):
+        net.predict(rows)
+
+
+@pytest.mark.parametrize(
     "flags", [["--layers", "auto,8,1"], ["--folds", "3", "--layers", "auto,8,1"]]
 )
 def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_in_parts(
