@@ -278,12 +278,12 @@ class Dataset:
         have some of their own. Raises UsageError for exposures beside another loss, and
         several quantiles of several targets.
         """
-        if self.task != "regression" or self.loss is not None or self.y is None:
+        if self.loss is not None or self.y is None:
             return self
-        shares = quantiles_of(loss)
         if self.exposures is not None:
             return self._by_exposure(loss)
-        if not shares:
+        shares = quantiles_of(loss)
+        if not shares or self.task != "regression":
             return self
         if self.y.shape[1] != 1:
             raise UsageError(

@@ -12,7 +12,7 @@ from ..core.metrics import decide, decide_each, placements, without_zeros
 from ..core.weighted import at_rows
 from ..data.pixels import BYTE
 from ..nn import Network
-from ..nn_aux import METRICS, TASKS, loss_of, metrics_told
+from ..nn_aux import METRICS, METRICS_OF_LOSSES, TASKS, loss_of, metrics_told
 from ..settings.values import parse_rule
 from ..terminal import figures
 from ..terminal.figures import count_text, rate_text
@@ -107,10 +107,15 @@ def _numbers(result: dict, rows: str) -> str:
     if rmse is not None and result["r2"] is not None and result["r2"] < 1:
         by_mean = figure_text(rmse / (1 - result["r2"]) ** 0.5)
         chance = f"; always naming the mean is off by {by_mean}"
+    of_loss = [
+        f". {METRICS[name].label.capitalize()} {_figure(result, name)}"
+        for name in METRICS_OF_LOSSES
+        if name in result
+    ]
     return (
         f"on {rows} the model is off by {_figure(result, 'mae')} on average, by"
         f" {_figure(result, 'rmse')} as root mean square{chance}. R2"
-        f" {_figure(result, 'r2')}"
+        f" {_figure(result, 'r2')}{''.join(of_loss)}"
     )
 
 

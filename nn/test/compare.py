@@ -153,6 +153,12 @@ def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     check_same_outputs(nets, names)
     rows_of_sides = [truth_and_scores(side.net, side.ds, side.scores) for side in sides]
     (truth, _, weights), (other_truth, *_) = rows_of_sides
+    have_exposures = [side.ds.exposures is not None for side in sides]
+    if len({*have_exposures}) > 1:
+        raise UsageError(
+            f"{names[have_exposures.index(True)]} predicts by exposures and the other does not: compare models that "
+            "were trained alike"
+        )
     if not _are_the_same(truth, other_truth):
         raise DataError(
             "the models have different rows or targets; give both the same rows with --dataset"

@@ -17,7 +17,7 @@ from support.onnx_models import outputs
 
 import nn
 from nn.core.losses import row_losses
-from nn.utils import DataError, UsageError
+from nn.utils import DataError, UsageError, figure_text
 
 POWERS = {"poisson": 1.0, "tweedie=1.4": 1.4, "gamma": 2.0}
 
@@ -140,7 +140,9 @@ def test_command(table, folder):
     assert figures["exposure"] == "years"
     assert ", weighted, by years" in succeed("--test", "--model", "m.bin", "-q").out
     succeed("--test", "--model", "m.bin", "-q", "--report", "m.md")
-    assert "claims by years: on 120 held-out rows" in (folder / "m.md").read_text()
+    page = (folder / "m.md").read_text()
+    assert "claims by years: on 120 held-out rows" in page
+    assert f". Mean deviance {figure_text(figures['deviance'])} (95 %: " in page
     succeed("--predict", "--model", "m.bin", "--dataset", table, "-o", "p.csv", "-q")
     rows = read("p.csv")
     predicted = np.array([float(row["predicted claims"]) for row in rows])
@@ -164,6 +166,16 @@ def test_command(table, folder):
         rates[0], constant, sample_weight=frame.years, power=1
     )
     assert all_rows < 0.9 * of_mean
+
+
+def test_models_with_and_without_exposures_are_not_compared(table, folder):
+    succeed(*TRAIN, "--dataset", table, "--model", "m.bin")
+    frame = pd.read_csv(table)
+    by_rows = nn.fit(frame, "claims", loss="poisson", layers="auto,4,1", epochs=2)
+    with pytest.raises(UsageError, match="a predicts by exposures and the other does"):
+        nn.compare("m.bin", by_rows, frame)
+    with pytest.raises(UsageError, match="b predicts by exposures and the other does"):
+        nn.compare(by_rows, "m.bin", frame)
 
 
 def test_predictions_of_folds_are_counts(table, folder):
@@ -278,8 +290,9 @@ def test_what_has_no_exposure_is_refused(table, folder):
     data = ["--dataset", table, "--model", "m.bin"]
     done = fail(*ONE, *data, "--exposure", "years", "--loss", "mae", "-q", code=2)
     assert "--exposure: is for --loss poisson, gamma or tweedie=P, not mae" in done.err
-    with pytest.raises(UsageError, match="--exposure: is for"):
-        nn.fit(table, "claims", exposure="years", task="regression")
+    for settings in ({"task": "regression"}, {}, {"loss": "mse"}, {"effort": "quick"}):
+        with pytest.raises(UsageError, match="--exposure: is for"):
+            nn.fit(table, "claims", exposure="years", **settings)
     succeed(*TRAIN, *data)
     frame = pd.read_csv(table)
     model = nn.Model.load("m.bin")
