@@ -322,14 +322,29 @@ def test_report(
         if targets:
             title = f"of {', '.join(targets)}"
         _figures(result, title, [["rows", f"{result['rows']}{_remarks(result)}", ""]])
-        headers, lines = target_lines(result)
-        if lines:
-            table(headers, lines, "by target")
+        _targets_report(result)
     text = sureness_text(result)
     if text:
         print(text)
     if "members" in result:
         _members_report(result["members"])
+
+
+def _targets_report(result: dict) -> None:
+    """Print the figures of each of several targets: in a line, or with their intervals
+    a table for each."""
+    targets = result.get("per_target", ())
+    if not targets or "intervals" not in targets[0]:
+        headers, lines = target_lines(result)
+        if lines:
+            table(headers, lines, "by target")
+        return
+    for target in targets:
+        _figures(target, f"of {target['target']}")
+    for target in targets:
+        text = sureness_text(target)
+        if text:
+            print(f"{target['target']}: {text}")
 
 
 def _folds_report(result: dict, in_time: bool = False) -> None:

@@ -989,3 +989,32 @@ def test_a_model_tells_its_epochs_and_last_losses(history, told):
     net = nn.Network("3,1", "regression")
     net.history = history
     assert network_facts.facts_of(net)["trained"] == told
+
+
+def test_each_target_has_a_table_of_its_own_where_it_has_intervals(capsys):
+    """With what its intervals of predictions hold; else all have one table."""
+    rng = np.random.default_rng(3)
+    truth = rng.normal(size=(40, 2))
+    predicted = truth + rng.normal(0, 0.3, (40, 2))
+    result = regression_report(truth, predicted, ["u", "v"])
+    result["per_target"] = figures_by_target(truth, predicted, ["u", "v"])
+    tables.test_report(result, None, ["u", "v"])
+    assert "by target" in capsys.readouterr().out
+    for target in result["per_target"]:
+        target["intervals"] = {"rmse": [0.25, 0.375], "r2": None}
+        target |= {"level": 0.9, "coverage": 0.875, "width": 2.5}
+    tables.test_report(result | {"intervals": {}}, None, ["u", "v"])
+    text = capsys.readouterr().out
+    assert "by target" not in text
+    for target in result["per_target"]:
+        _, _, own = text.partition(f"of {target['target']}\n")
+        lines = [line.split() for line in own.split("\n\n")[0].splitlines()]
+        assert [
+            "RMSE",
+            figures.number_text(target["rmse"]),
+            "0.25",
+            "to",
+            "0.375",
+        ] in lines
+        assert ["R2", figures.number_text(target["r2"]), "undefined"] in lines
+    assert "v: intervals of level 0.9 hold 87.5 % of the rows" in text
