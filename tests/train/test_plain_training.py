@@ -101,6 +101,8 @@ def drawn_case(seed: int) -> Case:
         settings["class_weight"] = one_of(
             "none", "balanced", "1,3,0.5"[: 3 + 4 * (task == "three")]
         )
+    if task == "labels":
+        settings["class_weight"] = one_of("none", "balanced", "1,3", "1,3,2,0.5")
     if task == "two":
         settings["threshold"] = one_of(0.5, 0.35)
     if one_of(True, True, False):
@@ -212,7 +214,7 @@ class Plain:
     def counts(self) -> np.ndarray:
         """As how much each row counts in the loss."""
         asked = self.settings.get("class_weight", "none")
-        if asked == "none":
+        if asked == "none" or self.case.task == "labels":
             return self.weights
         labels = self.y[:, 0].astype(int)
         if asked != "balanced":
@@ -220,6 +222,25 @@ class Plain:
         rows = self.training
         sums = np.bincount(labels[rows], self.weights[rows])
         return self.weights * (sums.sum() / len(sums) / sums)[labels]
+
+    @cached_property
+    def label_weights(self) -> np.ndarray:
+        """As how much each label of each row counts beside the row's weight, by its
+        class: on average once in the training rows that have it."""
+        asked = self.settings.get("class_weight", "none")
+        weights = np.ones(self.y.shape)
+        if asked == "none" or self.case.task != "labels":
+            return weights
+        for k, column in enumerate(self.y.T):
+            known = self.training[~np.isnan(column[self.training])]
+            sums = np.bincount(column[known].astype(int), self.weights[known])
+            pair = 1 / sums
+            if asked != "balanced":
+                numbers = list(map(float, asked.split(",")))
+                pair = np.array((numbers * 2)[2 * k : 2 * k + 2])
+            pair = pair * sums.sum() / (pair @ sums)
+            weights[:, k] = np.where(column == 1, pair[1], pair[0])
+        return weights
 
     # ---- the network
 
@@ -245,6 +266,8 @@ class Plain:
         if self.case.task in OF_SHARES:
             losses = np.logaddexp(0, z) - z * y
             slopes = (1 / (1 + np.exp(-z)) - y) / y.shape[1]
+            losses = losses * self.label_weights[rows]
+            slopes = slopes * self.label_weights[rows]
             missing = np.isnan(y)
             return np.where(missing, 0, losses).mean(axis=1), np.where(
                 missing, 0, slopes
