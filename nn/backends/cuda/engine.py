@@ -31,13 +31,7 @@ from .group import Member, members_engines, most_rows
 from .pack import FIRST_BATCHES, LONGEST_WAIT, CudaPack
 from .program import PLAIN, Program, Purpose, RowFormat, epoch_source, layer_routes
 from .runner import Phases, Runner, TimedPhases, WholeEpochs, compile_ahead, compiling
-from .standing import (
-    MOST_BYTES,
-    MOST_BYTES_HERE,
-    PassFromHere,
-    PassThere,
-    StandingPasses,
-)
+from .standing import MOST_BYTES, PassFromHere, PassThere, StandingPasses
 
 # of a batch in a forward pass: the fewest and, where its values are few, the most
 PREDICT_ROWS = 1 << 12
@@ -669,7 +663,7 @@ class CudaEngine:
         x = self._checked_inputs(np.ascontiguousarray(x))
         with self.gpu_context("a forward pass", "use a smaller network"):
             standing = None
-            if self._may_stand(x, MOST_BYTES_HERE):
+            if self._may_stand(x):
                 standing = self._standing.find(
                     ("here", len(x), x.dtype), None, lambda: PassFromHere(self, x)
                 )
@@ -682,7 +676,7 @@ class CudaEngine:
     ) -> PassThere | None:
         """Return a pass over as many rows on the GPU as these, by a network of these
         facts; None the first time, and where they cannot be read there."""
-        if not self._may_stand(rows, MOST_BYTES):
+        if not self._may_stand(rows):
             return None
 
         def make() -> PassThere | None:
@@ -693,10 +687,10 @@ class CudaEngine:
 
         return self._standing.find(("there", rows.shape, rows.dtype.char), facts, make)
 
-    def _may_stand(self, x, most_bytes: int) -> bool:
+    def _may_stand(self, x) -> bool:
         """Return whether a pass over such rows may be kept."""
         needed = max(x.nbytes, len(x) * self.outputs * self.dtype.itemsize)
-        return 0 < needed <= most_bytes and not self._is_timed("predict")
+        return 0 < needed <= MOST_BYTES and not self._is_timed("predict")
 
     def predict_there(self, x, vector: np.ndarray | None = None):
         """Return outputs as `predict` does, for inputs (rows, inputs) on the GPU,

@@ -18,10 +18,8 @@ from .program import sources
 from .runner import captured, module_of
 
 MOST_PASSES = 8  # that an engine keeps
-# of rows and of outputs on the GPU, and in the computer's memory: of more, starting is
-# a small part, or CUDA copies as fast
+# of rows and of outputs: of more, starting is a small part, and memory a large one
 MOST_BYTES = 16 << 20
-MOST_BYTES_HERE = 1 << 19
 # members of struct places
 AT_ROWS, AT_PREDICTIONS, IS_REFUSED = range(3)
 
@@ -93,7 +91,7 @@ class StandingPass:
 
 class PassFromHere(StandingPass):
     """A pass over rows of the computer's memory. The GPU reads them there, and writes
-    its outputs: of few rows that takes less time than to start copies."""
+    its outputs: that takes less time than copies."""
 
     def __init__(self, engine, x: np.ndarray):
         from cupyx import empty_pinned
