@@ -12,8 +12,9 @@ pytest.importorskip("pandas")
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 from arena import judge
-from arena.__main__ import known, tell
-from arena.tables import read, tables_of
+from arena.__main__ import known, run, tell
+from arena.methods import METHODS, Method
+from arena.tables import SMALL, read, tables_of
 
 
 def errors_of(wins: int, losses: int) -> np.ndarray:
@@ -80,6 +81,25 @@ def test_a_result_that_was_half_written_is_trained_again(tmp_path):
     text = json.dumps(record) + '\n{"method": "nn", "vers'
     (tmp_path / "r.jsonl").write_text(text)
     assert known(tmp_path / "r.jsonl") == {("nn", "1", "ab", 0): record}
+
+
+def test_a_slow_method_takes_part_in_a_large_table_by_what_is_known(
+    tmp_path, monkeypatch
+):
+    def fit(x, y, classes):
+        raise AssertionError("trained on a large table")
+
+    slow = Method("numpy", fit, slow=True)
+    monkeypatch.setitem(METHODS, "slow", slow)
+    rows = [f"{row},{row % 7}.5" for row in range(SMALL + 1)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,y", *rows]))
+    spec = f"{tmp_path / 'a.csv'}:y"
+    kept = tmp_path / "r.jsonl"
+    assert run([spec], ["slow"], lite=True, path=kept) == []
+    record = {"method": "slow", "version": slow.version, "split": 0, "error": 0.1}
+    record["digest"] = read(spec).digest
+    kept.write_text(json.dumps(record) + "\n")
+    assert run([spec], ["slow"], lite=True, path=kept) == [record]
 
 
 def test_tables_are_files_lists_and_those_of_packages(tmp_path):

@@ -11,6 +11,7 @@ more, RMSE for numbers; Elo by all pairs of methods on a table, 1000 for the for
 table is a CSV file, then its target's name or index (the last column), columns to leave
 out (-name), `regression` or `classes`; a table of scikit-learn or statsmodels
 (PACKAGE:NAME:target); or a list of those (.txt), one a line. Results are kept in a file
-of JSON lines, so that a run goes on where it stopped. A method that fails has the worst
-place; one that took over five minutes a fit is left out.
+of JSON lines, so that a run goes on where it stopped; eights.jsonl, of a GPU, is such a
+file to begin with. A method that fails has the worst place; one that took over ten
+minutes a fit is left out.
 """
