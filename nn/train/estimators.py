@@ -326,6 +326,10 @@ class _NetworkEstimator(BaseEstimator):
             beside["weights"] = _check_sample_weight(
                 rows.sample_weight, array, dtype=np.float64
             )
+        if rows.exposure is not None and getattr(self, "exposure", None) is not None:
+            raise ValueError(
+                f"exposure: the column {self.exposure} by the parameter, and values; leave one out"
+            )
         if rows.exposure is not None:
             beside["exposures"] = rows.exposure
         return beside

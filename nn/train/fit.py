@@ -14,6 +14,7 @@ from ..nn_aux import TASKS
 from ..settings.flags import takes
 from ..settings.values import LAYERS
 from ..test.model import Model
+from ..utils import UsageError
 from ..watch.callbacks import Callback
 from .asked import effort_for, reason_against, training_for
 from .call import train
@@ -73,6 +74,10 @@ def fit(
     network_settings = begun(network_settings, asked)
     described = parsed(layers, network_settings)
     if isinstance(data, Dataset):
+        for name in load_settings | beside:
+            raise UsageError(
+                f"{name}: is for data that are to be read, a Dataset has been; give it to nn.load"
+            )
         ds = data
     else:
         load_settings |= beside

@@ -455,6 +455,14 @@ def test_exposures_beside_rows_that_cannot_be_are_refused(wrong, found):
         model.predict(X, exposure=years)
     with pytest.raises(ValueError, match=found):
         made.predict(X, exposure=years)
+    column = nn.NetworkRegressor(**LEARN, exposure="age")
+    with pytest.raises(ValueError, match="the column age by the parameter, and values"):
+        column.fit(X, frame.claims, exposure=frame.years)
+    ds = nn.load(X, y=frame.claims, task="regression")
+    with pytest.raises(UsageError, match="exposure: is for data that are to be read"):
+        nn.fit(ds, **LEARN, exposure=frame.years)
+    with pytest.raises(UsageError, match="weight: is for data that are to be read"):
+        nn.fit(ds, layers="auto,1", weight="age")
     plain = nn.fit(X, frame.claims, **LEARN)
     with pytest.raises(UsageError, match="exposure: the model was trained without"):
         plain.predict(X, exposure=frame.years)
