@@ -5,6 +5,7 @@ import pytest
 from sklearn import metrics
 
 import nn
+from nn.commands.predictions import prediction_table
 from nn.utils import DataError, LayersMismatch, UsageError
 
 
@@ -230,13 +231,23 @@ def test_the_loss_is_the_mean_of_bce_over_targets_and_rows(trained):
 
 
 def test_labels_are_predicted_in_their_own_words(trained):
-    net, _, folder = trained
+    net, columns, folder = trained
     rows = nn.load_for(net, str(folder / "t.csv")).x
     scores = net.predict(rows)
     predicted = nn.Model(net).predict(rows)
     assert predicted.shape == scores.shape == (200, 2)
     assert (predicted[:, 1] == np.where(scores[:, 1] >= 0.5, "yes", "no")).all()
     assert (predicted[:, 0] == np.where(scores[:, 0] >= 0.5, "1", "0")).all()
+    # in a table beside the truth, which some rows lack
+    columns["p"] = ["" if row == 5 else bit for row, bit in enumerate(columns["p"])]
+    columns["q"][3] = ""
+    ds = nn.load_for(net, write(folder / "gaps.csv", columns))
+    table = prediction_table(net, ds)
+    (block,) = table.blocks
+    told = dict(zip(table.names, block, strict=True))
+    for target, name in enumerate("pq"):
+        assert told[f"true {name}"] == [str(bit) for bit in columns[name]]
+        assert told[f"predicted {name}"] == predicted[:, target].tolist()
 
 
 # ---- targets that are missing

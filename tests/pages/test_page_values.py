@@ -3,6 +3,7 @@ paths, tables by loops."""
 
 import base64
 import json
+import os
 import re
 import shlex
 import zlib
@@ -1224,6 +1225,9 @@ def test_the_page_of_a_command_is_by_its_threshold_and_level(folder, how):
     (folder / "t.csv").write_text("\n".join(lines) + "\n")
     shared = "train", "t.csv", "-m", "m.bin", "--layers", "2,4,1", "--epochs", 3, "-q"
     succeed(*shared, how, 3, "--holdout", 0.0 if how == "--folds" else 0.3)
+    # 17 March 2024, universal time
+    os.utime("t.csv", (1710718200, 1710718200))
+    rows = "out-of-fold" if how == "--folds" else "held-out"
     written = {}
     for name, given in {
         "usual": (),
@@ -1245,6 +1249,7 @@ def test_the_page_of_a_command_is_by_its_threshold_and_level(folder, how):
         if "level" in told:
             sure = f"Sets of classes of level {told['level']:g} hold {100 * told['coverage']:.1f} %"
             assert any(sure in text for text in written[name]["answer"])
+        assert f" {rows} rows of t.csv (2024-03-17) " in written[name]["answer"][0]
     assert written["usual"]["answer"] != written["asked"]["answer"]
     if how == "--folds":
         assert "level" in told

@@ -368,6 +368,17 @@ def test_the_ends_of_what_constants_and_lists_may_be_are_allowed(name, taken, re
             flag.check(text)
 
 
+@pytest.mark.parametrize(
+    "default, told",
+    [(0.001, "0.001"), (0.25, "0.25"), (1.0, "1"), (0.0, "0"), (32, "32"), ("a", "a")],
+)
+def test_help_has_a_default_as_a_person_writes_it(default, told):
+    assert (
+        flags.Flag("rate", "How fast ({}).", default=default).help
+        == f"How fast ({told})."
+    )
+
+
 def test_reference_takes_what_it_stands_for_and_defaults_of_what_came_later():
     """Another value of one that it stands for contradicts it."""
     for flag in flags.FLAGS:
