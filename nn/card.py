@@ -34,7 +34,7 @@ def card_of(net: Network, size: int | None = None) -> dict[str, str]:
     for one in memory."""
     target = target_text(net.targets, net.config.get("target"), is_table=False)
     lines = {
-        "target": target.removeprefix("target ").removeprefix("targets "),
+        "target": target.partition(" ")[2],  # behind the word for it
         "task": _task_of(net),
         "columns": _columns_of(net),
         "left out": listed([f"{name} ({why})" for name, why in net.unused or []], 6),

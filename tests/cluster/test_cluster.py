@@ -15,6 +15,7 @@ import sys
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from support import launches
 from support.command_line import run, succeed
@@ -34,6 +35,7 @@ import nn
 from nn import cluster
 from nn.backends import Device, ranks_and_devices
 from nn.backends.cpu import share_cores
+from nn.backends.member import RankMember
 from nn.cli import main
 from nn.cluster.mpi import MpiGroup
 from nn.utils import UsageError
@@ -608,6 +610,24 @@ def test_networks_of_ranks_have_the_threads_of_their_share(
     assert devices == [Device(threads)]
     # alone a network has as many as are asked for
     assert ranks_and_devices(backend, asked) == (cluster.ALONE, [Device(asked)])
+
+
+def test_a_network_of_another_rank_has_the_parameters_last_set_or_its_owners():
+    engine = nn.Network("3,1", backend="seq").engine
+    owners = np.full(engine.size, 7, engine.dtype)
+    of_owner = {"vector": owners}
+    other = RankMember(engine, None, lambda vector: of_owner["vector"])
+    own = np.arange(engine.size, dtype=engine.dtype)
+    other.set("parameters", own)
+    other.set("moment1", owners)
+    kept = other.get("parameters")
+    assert (kept == own).all()
+    kept[:] = 0.0
+    assert (other.get("parameters") == np.arange(engine.size)).all()
+    other.shares_vectors = True
+    assert other.get("parameters") is owners
+    assert other.load(np.ones((2, 3), engine.dtype)) is None
+    assert other.predict(None) is owners
 
 
 def test_a_process_alone_is_left_where_it_is(monkeypatch):

@@ -120,6 +120,14 @@ def test_a_card_begins_with_the_metric_of_the_loss(loss, text):
     assert card_of(net)["out of fold"] == text
 
 
+@pytest.mark.parametrize("names", [["power"], ["power", "heat"], ["targets of heat"]])
+def test_a_card_names_its_targets(names):
+    net = nn.Network(f"2,{len(names)}", "regression")
+    net.targets = names
+    net.config = {**net.config, "target": ",".join(names)}
+    assert card_of(net)["target"] == ", ".join(names)
+
+
 def test_a_card_has_each_metric_with_its_own_interval_where_there_is_one():
     labels = {"deviance": "mean deviance", "rmse": "RMSE", "mae": "MAE", "r2": "R2"}
     net = nn.Network("2,1:exp", "regression", loss="poisson")

@@ -115,6 +115,12 @@ def test_rows_on_the_gpu_are_predicted_there(
             assert elsewhere.outputs_there(on_gpu, there(gaps), there) is None
             wider = np.hstack([x, x])
             assert elsewhere.outputs_there(on_gpu, there(wider), there) is None
+            for member in on_gpu.members:  # which read all numbers as float32
+                member.number_type = "float32"
+            fine = x * (1 + 1e-9 * np.arange(x.size).reshape(x.shape))
+            assert (fine.astype(np.float32) != fine).any()
+            out = elsewhere.outputs_there(on_gpu, there(fine), there)
+            assert out.get().tobytes() == on_gpu.predict(fine).tobytes()
             for member in on_gpu.members:  # which take the decimals of float32
                 member.number_type = "float64"
             assert elsewhere.outputs_there(on_gpu, there(x), there) is None

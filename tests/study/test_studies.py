@@ -297,6 +297,14 @@ def test_a_study_says_how_long_it_takes_and_names_its_sister(made):
     ]
 
 
+@pytest.mark.parametrize(
+    "seconds, told",
+    [(3.4, "3 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")],
+)
+def test_a_rough_time_is_told_in_the_unit_of_a_person(seconds, told):
+    assert studies._duration(seconds) == told
+
+
 def test_more_gpus_or_cores_than_there_are_are_not_here(made, monkeypatch):
     monkeypatch.setattr(studies, "_missing_backends", dict)
     monkeypatch.setattr(studies, "gpu_count", lambda: 2)
