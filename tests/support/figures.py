@@ -56,6 +56,7 @@ def dataset(task, y, **facts):
         "targets": None,
         "path": None,
         "persistence": lambda: None,
+        "check_pictures": lambda pictures: None,
     }
     return SimpleNamespace(
         task=task, x=np.zeros((len(y), 1)), y=np.asarray(y), **{**defaults, **facts}
