@@ -81,6 +81,17 @@ def test_rows_of_weight_0_of_a_file_leave_before_anything_is_decided(tmp_path):
     same_networks(*nets)
 
 
+def test_rows_that_have_left_and_those_that_leave_later_are_counted_together(tmp_path):
+    path = written(tmp_path / "t.csv", *table())
+    ds = nn.load(path, weight="w")
+    ds.weights[:7] = 0
+    assert ds.left_out_rows == {"weightless": 127}
+    left = ds.without_weightless()
+    assert (left.rows, left.weightless) == (473, 127)
+    assert left.left_out_rows == {"weightless": 127}
+    assert left.without_weightless() is left
+
+
 def test_a_class_whose_rows_all_have_weight_0_is_no_class(tmp_path):
     lines = [
         "a,w,target",

@@ -1,6 +1,7 @@
 """How many threads are used: what a person says, then what the environment says, then
 the cores."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,23 @@ def test_limits_are_those_of_the_own_group_and_the_ones_above_it(tmp_path):
     assert files == expected
     alone = machine._group_files(tmp_path / "none", root)
     assert alone == [root / new, root / "memory" / old]
+
+
+def test_the_name_of_the_processor_is_what_the_system_says(monkeypatch):
+    lines = ["model\t\t: 106", "model name\t: Acme 3: Fast", "model name\t: Other", ""]
+
+    def opened(path):
+        if path != "/proc/cpuinfo" or not lines:
+            raise FileNotFoundError(path)
+        return io.StringIO("\n".join(lines))
+
+    monkeypatch.setattr(machine, "open", opened, raising=False)
+    assert machine.processor_name() == "Acme 3: Fast"
+    lines[1:3] = []
+    assert machine.processor_name() == ""
+    lines.clear()
+    monkeypatch.setattr("platform.processor", lambda: "arm")
+    assert machine.processor_name() == "arm"
 
 
 def test_each_rank_of_a_host_has_so_many(monkeypatch):
