@@ -985,6 +985,16 @@ def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplo
     )
 
 
+def test_arrays_of_dates_alone_are_read_as_columns_of_a_frame():
+    days = np.datetime64("2020-01-01") + np.arange(60).reshape(2, 30).T
+    table = {"a": days[:, 0], "b": days[::-1, 1], "y": np.arange(30) % 2}
+    net = nn.fit(table, "y", layers="auto,2,1", epochs=1).network
+    rows = np.stack([table["a"], table["b"]], axis=1)
+    expected = net.predict({"a": rows[:, 0], "b": rows[:, 1]})
+    for unit in ("D", "s", "ns"):
+        assert np.array_equal(net.predict(rows.astype(f"datetime64[{unit}]")), expected)
+
+
 def test_dictionaries_are_frames(trained):
     frame = frame_of(people(30, seed=2))
     net = nn.Model.load("m.bin").network

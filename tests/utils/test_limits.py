@@ -28,6 +28,7 @@ from support.command_line import (
 import nn.__main__
 import nn.cli
 import nn.commands.use
+from nn.data import records
 from nn.utils import LONGEST_MESSAGE, OutputError, check_threads, sole_writer
 from nn.utils.machine import _group_files
 
@@ -378,3 +379,17 @@ def test_help_that_is_not_read_to_its_end_is_no_failure(flag):
     os.close(writer)
     assert process.communicate()[1] == ""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("dtype, size", [("float32", 4), ("float64", 8)])
+def test_a_network_needs_room_for_its_parameters_three_times(monkeypatch, dtype, size):
+    """Here, in the engine, and their gradients."""
+    count = 40 * 30 + 30 + 30 + 1
+    monkeypatch.setattr(records, "LEAST_BYTES_FREE", 0)
+    for name in ("resident_bytes", "private_bytes"):
+        monkeypatch.setattr(records, name, lambda: 0)
+    monkeypatch.setattr(records, "memory_left", lambda: 3 * size * count)
+    assert nn.Network("40,30,1", dtype=dtype).parameter_count == count
+    monkeypatch.setattr(records, "memory_left", lambda: 3 * size * count - 1)
+    with pytest.raises(nn.NnError, match=f"a network of {count} parameters needs"):
+        nn.Network("40,30,1", dtype=dtype)
