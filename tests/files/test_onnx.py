@@ -12,6 +12,7 @@ from support.command_line import ONE, succeed
 from support.distances import relative_distance
 from support.networks import EVERY_ACTIVATION, EXPORTED, fill, network
 from support.onnx_models import TOLERANCE, check_table, outputs
+from support.tables import saved
 
 import nn
 from nn.data.scaling import Scaling
@@ -235,3 +236,17 @@ def test_a_file_keeps_the_facts_of_its_model_as_json(folder):
         "targets": None,
         "threshold": 0.25,
     }
+
+
+@pytest.mark.parametrize("networks", [1, 3])
+def test_columns_of_words_side_by_side_have_codes_of_their_own(networks, folder):
+    rng = np.random.default_rng(0)
+    columns = {
+        name: rng.choice([f"{name}{k}" for k in range(words)], 60).tolist()
+        for name, words in {"a": 2, "b": 4, "c": 3}.items()
+    }
+    y = [len({*row}) + (row[1] == "b2") for row in zip(*columns.values(), strict=True)]
+    saved({**columns, "y": np.add(y, rng.normal(size=60)).tolist()}, "t.csv")
+    more = {"networks": networks} if networks > 1 else {}
+    nn.fit("t.csv", "y", layers="auto,4,1", epochs=3, **more).save("m.bin")
+    check_table(folder, "t.csv")

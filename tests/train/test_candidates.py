@@ -15,6 +15,7 @@ from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.train import candidates
+from nn.train.candidates import multiply_adds
 from nn.train.chosen import Tried, loss_of
 from nn.train.effort import Effort
 from nn.train.effort_plan import EffortPlan
@@ -275,3 +276,9 @@ def test_the_loss_of_validation_rows_is_the_least_of_the_epochs_that_have_one():
     tried = Tried(None, net, 0.0, undefined)
     assert tried.loss == math.inf
     assert not tried.still_learns()
+
+
+def test_multiply_adds_are_those_of_each_window_and_each_connection():
+    net = nn.Network("2x8x6,conv4k3same,maxpool2,dropout0.1,10:relu,3", "multiclass")
+    windows = 4 * 8 * 6 * (2 * 3 * 3)
+    assert multiply_adds(net) == windows + 4 * 4 * 3 * 10 + 10 * 3

@@ -135,6 +135,17 @@ def test_weights_of_members_stay_and_folds_do_not(here):
         assert net.encoding.to_dict() == was.encoding.to_dict()
 
 
+def test_networks_that_go_on_count_as_much_as_before(here):
+    net = nn.Network.of_file("three.bin")
+    net.combine(net.members, [1.0, 2.0, 5.0])
+    after = nn.fit("two.csv", init=net, epochs=1).network
+    assert after.member_weights == [1.0, 2.0, 5.0]
+    x = nn.load_for(after, "new.csv").x
+    outputs = [member.predict(x) for member in after.members]
+    expected = np.average(outputs, axis=0, weights=[1, 2, 5])
+    np.testing.assert_allclose(after.predict(x), expected, rtol=1e-5)
+
+
 def test_numbers_and_targets_keep_the_scaling_of_the_model(folder):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(400, 3))

@@ -29,7 +29,13 @@ import nn.__main__
 import nn.cli
 import nn.commands.use
 from nn.data import records
-from nn.utils import LONGEST_MESSAGE, OutputError, check_threads, sole_writer
+from nn.utils import (
+    LONGEST_MESSAGE,
+    OutputError,
+    check_threads,
+    machine,
+    sole_writer,
+)
 from nn.utils.machine import _group_files
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
@@ -393,3 +399,13 @@ def test_a_network_needs_room_for_its_parameters_three_times(monkeypatch, dtype,
     monkeypatch.setattr(records, "memory_left", lambda: 3 * size * count - 1)
     with pytest.raises(nn.NnError, match=f"a network of {count} parameters needs"):
         nn.Network("40,30,1", dtype=dtype)
+
+
+def test_room_for_a_library_is_asked_for_where_addresses_are_limited(monkeypatch):
+    more_than_any = 1 << 60
+    monkeypatch.setattr(machine, "has_address_limit", lambda: False)
+    machine.check_room_to_load(more_than_any)
+    monkeypatch.setattr(machine, "has_address_limit", lambda: True)
+    machine.check_room_to_load(1 << 12)
+    with pytest.raises(nn.NnError, match="a library cannot be loaded"):
+        machine.check_room_to_load(more_than_any)
