@@ -668,7 +668,8 @@ def page_of_comparison(
     lines = []
     for row in result["disagree"]:
         predictions = figures.disagreeing_texts(row, models)
-        lines.append([str(row["row"]), str(row["true"]), *predictions])
+        true = figures.true_text(row, result["metrics"])
+        lines.append([str(row["row"]), true, *predictions])
     headers = ["row", "true", *names]
     disagreement = Table("rows on which they differ most", headers, lines, 0)
     sections = {"Metrics": [metrics, disagreement]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ..layers import Layer, describe
 from ..nn_aux import METRICS, metrics_told
@@ -74,6 +74,18 @@ def disagreeing_texts(row: dict, models: Sequence[str]) -> list[str]:
     predicted = [value for model in models for value in row[model]]
     texts = iter(axis_texts(predicted, 3))
     return ["; ".join(next(texts) for _ in row[model]) for model in models]
+
+
+def true_text(row: dict, metrics: Collection[str]) -> str:
+    """Return the true class of a row, or its targets, of several quantiles the one that
+    they have. metrics: of the comparison."""
+    if not isinstance(row["true"], list):
+        return str(row["true"])
+    targets = row["true"]
+    if "rmse" in metrics and "rmse" not in metrics_told(metrics):
+        targets = targets[:1]
+    texts = [t if isinstance(t, str) else number_text(t) for t in targets]
+    return "; ".join(texts)
 
 
 def setting_text(value) -> str:

@@ -40,6 +40,7 @@ from .figures import (
     sureness_text,
     target_lines,
     threshold_text,
+    true_text,
 )
 from .network_facts import candidates_of, facts_of, layers_of, members_of
 
@@ -667,6 +668,7 @@ def comparison_report(comparison: dict) -> None:
     for row in comparison["disagree"]:
         texts = disagreeing_texts(row, models)
         pairs = [f"{name} {text}" for name, text in zip(models, texts, strict=True)]
-        line = f"row {row['row']}, true {row['true']}: {', '.join(pairs)}"
+        true = true_text(row, comparison["metrics"])
+        line = f"row {row['row']}, true {true}: {', '.join(pairs)}"
         print(printable(line))
     print(printable(comparison["verdict"]))

@@ -1148,7 +1148,7 @@ def test_a_comparison_shows_each_models_own_numbers():
         ["R2", none, "0.5", none, none],
     ]
     assert table.lines == expected
-    assert differ.lines == [["7", "[1.5]", "0.123", "2; 3"]]
+    assert differ.lines == [["7", "1.5", "0.123", "2; 3"]]
 
 
 def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():

@@ -1018,3 +1018,21 @@ def test_each_target_has_a_table_of_its_own_where_it_has_intervals(capsys):
         ] in lines
         assert ["R2", figures.number_text(target["r2"]), "undefined"] in lines
     assert "v: intervals of level 0.9 hold 87.5 % of the rows" in text
+
+
+@pytest.mark.parametrize(
+    "true, metrics, text",
+    [
+        ("x", {"log_loss"}, "x"),
+        ([16.0], {"rmse", "r2"}, "16"),
+        ([0.5, 47.0], {"rmse", "r2"}, "0.5; 47"),
+        ([47.0, 47.0], {"rmse", "r2"}, "47; 47"),
+        ([47.0, 47.0], {"rmse", "r2", "pinball"}, "47"),
+        ([None, 2.0], {"rmse"}, "undefined; 2"),
+        (["no", "yes"], {"log_loss"}, "no; yes"),
+    ],
+)
+def test_what_is_true_of_a_row_is_told_without_copies_for_quantiles(
+    true, metrics, text
+):
+    assert figures.true_text({"true": true}, metrics) == text
