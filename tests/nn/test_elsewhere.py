@@ -8,6 +8,7 @@ from support.emulated_gpu import can_emulate, emulated_gpu
 
 import nn
 from nn.backends import elsewhere
+from nn.backends.cuda import standing
 from nn.utils import UsageError
 
 
@@ -128,3 +129,42 @@ def test_rows_on_the_gpu_are_predicted_there(
             assert out.get().tobytes() == on_gpu.predict(x.astype(np.float64)).tobytes()
             on_gpu.temperature = 2.0  # which is the computer's to divide by
             assert elsewhere.outputs_there(on_gpu, there(x), there) is None
+
+
+class Kept:
+    """A pass that keeps so many bytes."""
+
+    def __init__(self, megabytes):
+        self.megabytes = megabytes
+
+    def bytes(self):
+        return self.megabytes << 20
+
+
+def test_passes_stand_from_the_second_call_on_and_keep_half_a_gigabyte():
+    passes = standing.StandingPasses()
+    one, other = object(), object()
+    made = []
+
+    def make(megabytes):
+        made.append(Kept(megabytes))
+        return made[-1]
+
+    def find(kind, megabytes, facts=one):
+        return passes.find((kind,), facts, lambda: make(megabytes))
+
+    assert find("a", 300) is None
+    first = find("a", 300)
+    assert first is made[0]
+    assert find("a", 300) is first
+    assert find("a", 300, other) is made[1]  # another network's facts
+    assert find("b", 200) is None
+    assert find("b", 200) is made[2]
+    assert find("a", 300, other) is made[1]
+    assert find("c", 13) is None
+    assert find("c", 13) is made[3]  # 513 of 512: the others leave
+    assert find("a", 300, other) is None
+    for kind in range(8):
+        assert find(kind, 1) is None
+    assert find("c", 13) is None  # more kinds than are known
+    assert passes.find(("c",), one, lambda: None) is None

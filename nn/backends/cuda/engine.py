@@ -689,8 +689,8 @@ class CudaEngine:
 
     def _may_stand(self, x) -> bool:
         """Return whether a pass over such rows may be kept."""
-        needed = max(x.nbytes, len(x) * self.outputs * self.dtype.itemsize)
-        return 0 < needed <= MOST_BYTES and not self._is_timed("predict")
+        most = max(x.nbytes, len(x) * self.outputs * self.dtype.itemsize)
+        return 0 < most <= MOST_BYTES and not self._is_timed("predict")
 
     def predict_there(self, x, vector: np.ndarray | None = None):
         """Return outputs as `predict` does, for inputs (rows, inputs) on the GPU,

@@ -17,8 +17,10 @@ from .device import cupy, processors
 from .program import sources
 from .runner import captured, module_of
 
-MOST_PASSES = 8  # that an engine keeps
-# of rows and of outputs: of more, starting is a small part, and memory a large one
+# kinds of calls that an engine knows, and bytes that all of its passes may keep
+MOST_KINDS = 8
+MOST_BYTES_KEPT = 512 << 20
+# of rows and of outputs: of more, starting is a small part
 MOST_BYTES = 16 << 20
 # members of struct places
 AT_ROWS, AT_PREDICTIONS, IS_REFUSED = range(3)
@@ -40,13 +42,17 @@ class StandingPasses:
         if known is not None and known.facts is facts:
             return known
         if kind not in self._passes:
-            if len(self._passes) == MOST_PASSES:
-                self._passes.clear()
+            if len(self._passes) == MOST_KINDS:
+                self.clear()
             self._passes[kind] = None
             return None
         made = make()
-        if made is not None:
-            made.facts = facts
+        if made is None:
+            return None
+        made.facts = facts
+        kept = [known.bytes() for known in self._passes.values() if known is not None]
+        if sum(kept) + made.bytes() > MOST_BYTES_KEPT:
+            self.clear()
         self._passes[kind] = made
         return made
 
@@ -81,6 +87,10 @@ class StandingPass:
 
     def _start(self) -> None:
         self._runner.start(-(-self.rows // self._batch))
+
+    def bytes(self) -> int:
+        """Return about how much memory of the GPU the pass keeps."""
+        return self._runner.bytes()
 
     def _replay(self, graph) -> None:
         """Run a graph and wait for its end."""
