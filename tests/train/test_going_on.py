@@ -228,6 +228,15 @@ def test_a_flag_that_says_the_same_is_taken(here):
     assert Path("same.bin").read_bytes() == Path("plain.bin").read_bytes()
 
 
+def test_layers_with_their_activation_may_be_said_again():
+    table = {"a": [k * 7 % 11 for k in range(40)], "y": [k % 2 for k in range(40)]}
+    given = {"layers": "auto,4,1", "activation": "tanh", "epochs": 1}
+    model = nn.fit(table, "y", **given)
+    assert nn.fit(table, "y", init=model, **given).network.spec == model.network.spec
+    with pytest.raises(UsageError, match="auto,4,1: the model of"):
+        nn.fit(table, "y", init=model, **{**given, "activation": "relu"})
+
+
 def test_what_is_no_model_is_refused_in_a_line(here):
     for init, code, told in [
         ("nowhere", 2, "--init nowhere: no such model, expected a model or he, lecun"),

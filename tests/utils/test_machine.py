@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.command_line import ROOT, environment, start
 
@@ -186,3 +187,22 @@ print(most)
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) <= 1
+
+
+def test_pages_of_mapped_files_are_not_the_memory_of_the_process_itself(tmp_path):
+    size = 64 << 20
+    path = tmp_path / "file"
+    path.write_bytes(bytes(size))
+
+    def gained(take) -> tuple[int, int]:
+        before = machine.resident_bytes(), machine.private_bytes()
+        kept = take()
+        assert kept[::4096].sum() >= 0
+        after = machine.resident_bytes(), machine.private_bytes()
+        return after[0] - before[0], after[1] - before[1]
+
+    resident, private = gained(lambda: np.memmap(path, np.uint8, "r"))
+    assert resident > 0.8 * size
+    assert private < 0.2 * size
+    resident, private = gained(lambda: np.ones(size, np.uint8))
+    assert min(resident, private) > 0.8 * size
