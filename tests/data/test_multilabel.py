@@ -121,6 +121,19 @@ def test_a_person_says_which_class_of_each_target_is_positive(
         assert ((ds.y[:, "pq".index(target)] == 1) == of_file).all()
 
 
+def test_targets_without_names_are_called_by_their_columns(tmp_path):
+    lines = [f"{k * 7 % 11},{k % 5},{k % 2},{k // 3 % 2}" for k in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, ""]))
+    how = {"target": "2,3", "header": "no"}
+    ds = nn.load(tmp_path / "t.csv", positive="2=0", **how)
+    assert ds.labels == [["1", "0"], ["0", "1"]]
+    with pytest.raises(UsageError, match="names both classes of column 2, 0 and 1"):
+        nn.load(tmp_path / "t.csv", positive="2=0,2=1", **how)
+    told = "the classes 0 and 1 of column 2, 0 and 1 of column 3"
+    with pytest.raises(UsageError, match=told):
+        nn.load(tmp_path / "t.csv", positive="5", **how)
+
+
 def test_a_single_target_may_be_named_beside_its_positive_class(tmp_path):
     columns = made()
     columns["p"] = ["a=1" if bit else "b" for bit in columns["p"]]

@@ -237,6 +237,22 @@ def test_layers_with_their_activation_may_be_said_again():
         nn.fit(table, "y", init=model, **{**given, "activation": "relu"})
 
 
+@pytest.mark.parametrize("layers, count", [("3,4,1", 2), ("3,4,dropout0.2,5,1", 3)])
+def test_one_layer_with_parameters_learns(layers, count):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    ds = nn.Dataset(x, x[:, 0], "regression")
+    net = nn.Network(layers)
+    before = net.parameters()
+    nn.train(net, ds, epochs=1, freeze=count - 1)
+    changed = [
+        k for k, v in net.parameters().items() if not np.array_equal(v, before[k])
+    ]
+    assert changed == [f"layer{count - 1}.weight", f"layer{count - 1}.bias"]
+    told = f"--freeze {count}: the network has {count} layers with parameters"
+    with pytest.raises(UsageError, match=told):
+        nn.train(nn.Network(layers), ds, epochs=1, freeze=count)
+
+
 def test_what_is_no_model_is_refused_in_a_line(here):
     for init, code, told in [
         ("nowhere", 2, "--init nowhere: no such model, expected a model or he, lecun"),
