@@ -64,7 +64,8 @@ def test_importance_is_by_the_metric_of_the_loss(loss):
     column that matters is exchanged."""
     metric, of = EXPECTED[loss]
     frame = table()[["a", "b", "y"]]
-    known, others = frame[:300], frame[300:]
+    known = frame[:300]
+    others = frame[300:]
     outputs = 3 if "," in loss else 1
     how = {"layers": f"auto,8,{outputs}", "epochs": 60, "batch_number": 8}
     how = {**how, "task": "regression", "holdout": 0.0}
