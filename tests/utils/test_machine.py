@@ -190,6 +190,8 @@ print(most)
 
 
 def test_pages_of_mapped_files_are_not_the_memory_of_the_process_itself(tmp_path):
+    if not machine.resident_bytes():
+        pytest.skip("the system does not say what memory a process has")
     size = 64 << 20
     path = tmp_path / "file"
     path.write_bytes(bytes(size))
