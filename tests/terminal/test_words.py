@@ -95,6 +95,8 @@ TRAIN = ("train", "iris.csv", "-m", "x.bin")
         (("serve",), "did you mean nn export?"),
         (("tune",), "did you mean nn train --effort best?"),
         (("iris.csv",), "did you mean nn train iris.csv -m MODEL?"),
+        # the last word is no table
+        (("train", "a.csv", "b.csv", "m.bin"), ": nn train a.csv,b.csv\n"),
     ],
 )
 def test_a_slip_is_answered_with_what_was_meant(words, answer):
