@@ -16,6 +16,7 @@ import nn
 from nn import nn_aux
 from nn.backends.engine import EpochSettings
 from nn.data.schema import Choices
+from nn.layers import parse
 from nn.settings import flags
 from nn.settings.values import BYTES, NUMBER_EMBEDDING, VALIDATION
 from nn.terminal import help, parser
@@ -278,6 +279,10 @@ def test_an_estimator_takes_the_settings_of_what_it_calls(estimator):
         *TAKES["network"],
         *TAKES["train"],
     }
+    # what has another name here, what X and y say, and what is of other targets
+    others = {"NetworkClassifier": "clip", "NetworkRegressor": "class_weight"}
+    of_other = others[estimator.__name__]
+    assert taken.isdisjoint({"seed", "batch_number", "target", "holdout", of_other})
     with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
         estimator(epoch=2)
 
@@ -393,6 +398,9 @@ def test_reference_takes_what_it_stands_for_and_defaults_of_what_came_later():
         with pytest.raises(UsageError, match=f"--{flag.name} {other} contradicts"):
             flags.check_reference({flag.name: other})
     flags.check_reference({"backend": "auto"})
+    for layers, told in (("4,3:relu,1", "3:relu"), ("1x4x4,maxpool2,1", "maxpool2")):
+        with pytest.raises(UsageError, match=f"--layers {told} contradicts"):
+            flags.check_reference_layers(parse(layers, "sigmoid", "sigmoid"))
 
 
 @pytest.mark.parametrize(

@@ -460,6 +460,21 @@ def test_the_page_holds_the_figures(results):
     assert page.tags.count("svg") == 14
 
 
+def test_what_was_not_run_is_told_with_its_batch_and_the_reason(results):
+    assert "Not run" not in sweep_page.results_page(results).sections
+    failed = {**results[0], "status": "out of memory"}
+    unknown = {**failed, "backend": None, "batch_number": None, "status": "no GPU"}
+    page = sweep_page.results_page([*results, failed, unknown])
+    (table,) = page.sections["Not run"]
+    layers = results[0]["layers"]
+    assert table.lines == [
+        [layers, "omp", "100", "out of memory"],
+        [layers, "", "0", "no GPU"],
+    ]
+    (table,) = page.sections["All figures"]
+    assert len(table.lines) == len(results)
+
+
 def test_no_measurements_make_a_page_without_pictures_that_replaces_no_inputs(
     folder,
 ):
