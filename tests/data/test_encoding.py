@@ -193,20 +193,6 @@ def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_
     assert many.frequent == sorted(many.frequent)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [sums(900), sums(different=40), sums(different=1500), sums() + np.arange(6001)],
-    ids=len,
-)
-def test_few_rows_or_values_that_pieces_tell_apart_or_that_hardly_repeat_have_none(
-    values,
-):
-    (encoder,) = embedded(None, a=values).values()
-    assert not encoder.frequent
-    description = Encoding((encoder,)).to_dict()
-    assert "frequent" not in description["columns"][0]
-
-
 def test_waves_need_numbers_of_three_values_and_come_back_from_their_description():
     encoders = embedded("waves12:0.25", **numbers())
     names = {name for name, encoder in encoders.items() if encoder.waves == 12}

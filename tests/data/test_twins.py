@@ -13,7 +13,7 @@ import nn
 from nn.core.bootstrap import Sampling, intervals
 from nn.core.metrics import Judged
 from nn.data.splits import _fold_by_twins, fold_rows
-from nn.data.twins import count_of_twins, sets_of_twins, twins_to_keep_together
+from nn.data.twins import sets_of_twins, twins_to_keep_together
 from nn.data.word_means import WordMeans
 from nn.nn_aux import METRICS
 from nn.pages import model_page
@@ -61,52 +61,6 @@ def test_a_set_of_twins_lies_in_one_fold_and_classes_are_divided_evenly(
         not np.array_equal(a.tested, b.tested)
         for a, b in zip(folds_of_rows, other, strict=True)
     )
-
-
-@pytest.mark.parametrize(
-    "copies, times, are_together",
-    [
-        (0, 1, False),
-        (1, 2, False),
-        (2, 2, True),
-        (19, 2, True),
-        (30, 2, True),  # fewer than 90 % are single, but equal inputs agree
-        (ROWS, 2, True),
-    ],
-)
-def test_repeated_rows_are_copies_where_they_are_some(copies, times, are_together):
-    ds, _ = with_twins(copies=copies, times=times)
-    sets = sets_of_twins(ds, np.arange(ds.rows))
-    assert count_of_twins(sets) == 2 * copies
-    assert len({*sets}) == ROWS
-    rows = np.arange(ds.rows)
-    assert (twins_to_keep_together(ds, rows) is not None) == are_together
-
-
-@pytest.mark.parametrize(
-    "noise, share, are_together",
-    [
-        (0.5, 0.5, False),  # a coin
-        (0.2, 0.5, False),
-        (0.08, 0.5, False),  # a tenth of .5 is the limit
-        (0.02, 0.5, True),
-        (0.0, 0.5, True),
-        (1.0, 0.03, False),  # rare: equal by chance in 94 %
-    ],
-)
-def test_equal_rows_of_a_coarse_table_are_copies_only_where_targets_agree(
-    noise, share, are_together
-):
-    """Inputs of nine values; a target that they tell, but for a share of the rows."""
-    rng = np.random.default_rng(0)
-    rows = 3000
-    values = rng.integers(0, 9, rows)
-    told = values % 2
-    drawn = rng.random(rows) < share
-    y = np.where(rng.random(rows) < noise, drawn, told).astype(np.int32)
-    ds = nn.Dataset(values[:, None].astype(np.float32), y, "binary", ["a", "b"])
-    sets = twins_to_keep_together(ds, np.arange(rows))
-    assert (sets is not None) is are_together
 
 
 def pairs_within(rows) -> int:

@@ -154,20 +154,6 @@ def test_an_undefined_value_is_never_the_best():
     assert not Monitor("loss").is_over([1.0] * 100)
 
 
-def test_the_split_has_a_seed_of_its_own():
-    net = trained(data(), seed=1, split_seed=7, validation=0.2)[0]
-    other = trained(data(), seed=2, split_seed=7, validation=0.2)[0]
-    assert net.scaling.to_dict() == other.scaling.to_dict()
-    document = trained(data(), seed=7)[0].scaling.to_dict()
-    assert other.scaling.to_dict() != document
-    bits = flattened(net.parameters()).tobytes()
-    assert bits != flattened(other.parameters()).tobytes()
-    same = trained(data(), **{"seed": 4})[0]
-    again = trained(data(), **{"seed": 4, "split_seed": 4})[0]
-    expected = flattened(again.parameters()).tobytes()
-    assert flattened(same.parameters()).tobytes() == expected
-
-
 def test_rare_classes_are_told_in_one_line(caplog):
     repeated = np.repeat([0, 1, 2, 3], [50, 50, 2, 1])
     y = repeated.astype(np.int32)
@@ -444,24 +430,6 @@ def test_the_loss_of_held_out_rows_is_weighted_over_their_blocks(block, monkeypa
     losses = -np.log(selected)
     expected = np.average(losses, weights=ds.weights[rows])
     assert last_loss == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_monitored_metric_counts_weights():
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(90, 2))
-    y = (x[:, 0] + rng.normal(size=90) > 0).astype(int)
-    weights = rng.integers(1, 9, 90) ** 2 / 4
-    ds = nn.Dataset(x, y, "binary", weights=weights)
-    for name in ("roc_auc", "f1", "brier"):
-        net = nn.Network("2,1", "binary", seed=3)
-        figures = nn.train(net, ds, epochs=1, holdout=0.0, validation=0.3, monitor=name)
-        rows = split_rows(ds, 0.0, 0.3, 3).validation
-        predictions = net.predict(x[rows])
-        figure = metric(name, "binary", y[rows], predictions, ds.weights[rows])
-        assert figures["val_metric"] == [pytest.approx(figure, rel=1e-6)]
-        predictions = net.predict(x[rows])
-        expected = metric(name, "binary", y[rows], predictions)
-        assert figure != pytest.approx(expected, rel=1e-3)
 
 
 def test_the_monitored_metric_is_of_decisions_at_the_threshold_and_of_rows_that_count():

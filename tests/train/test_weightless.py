@@ -117,46 +117,6 @@ def test_odd_words_of_rows_of_weight_0_are_nobodys(tmp_path, word):
     assert float(ds.y.max()) == 133.5
 
 
-@pytest.mark.parametrize("validation", [None, 0.25])
-def test_rows_of_weight_0_of_a_dataset_train_nothing_and_judge_nothing(validation):
-    x, y, weights = table()
-    ds = nn.load(x, y=y)
-    counts = weights > 0
-    ds.weights = weights
-    left = nn.load(x[counts], y=y[counts])
-    left.weights = weights[counts]
-    nets = []
-    for dataset in (ds, left):
-        net = nn.Network.for_data(dataset, QUICK["layers"])
-        figures = nn.train(
-            net, dataset, epochs=3, holdout=0.2, validation=validation, clip=True
-        )
-        assert figures["holdout"] == 96
-        nets.append(net)
-    same_networks(*nets)
-    rows = np.arange(0, 600, 2)
-    of_some = nn.Network.for_data(ds, QUICK["layers"])
-    nn.train(of_some, ds, rows=rows, epochs=1)
-    same_left = nn.Network.for_data(left, QUICK["layers"])
-    nn.train(
-        same_left,
-        left,
-        rows=np.searchsorted(np.flatnonzero(counts), rows[counts[rows]]),
-        epochs=1,
-    )
-    same_networks(of_some, same_left)
-
-
-def test_folds_leave_rows_of_weight_0_out():
-    x, y, weights = table(200)
-    ds = nn.load(x, y=y)
-    ds.weights = weights
-    net = nn.Network.for_data(ds, QUICK["layers"])
-    figures = nn.train(net, ds, folds=4, epochs=2, holdout=0.0)
-    rows = [fold["rows"] for fold in figures["folds"]]
-    assert rows == [40] * 4
-
-
 @pytest.mark.parametrize("layers", ["auto,8,1", None])
 def test_an_estimator_is_that_of_the_rows_that_count(layers):
     x, y, weights = table()
