@@ -655,3 +655,19 @@ def test_a_fitted_network_of_several_members_is_a_model_file(tmp_path, settings)
     assert len(model.members) > 1
     assert model.predict(x).tolist() == fitted.predict(x).tolist()
     assert {*model.predict(x).tolist()} == {3, 5}
+
+
+def test_rows_of_no_weight_name_no_class_and_no_fit_holds_rows_out():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    y = np.array(["a", "b", "c"])[np.arange(60) % 3]
+    fitted = nn.NetworkClassifier("auto,3,1", epochs=1, warm_start=True)
+    for _ in range(2):  # the second goes on
+        fitted.fit(x, y, sample_weight=(y != "b") * 1.0)
+        assert fitted.classes_.tolist() == ["a", "c"]
+        assert fitted.figures_["rows"] == 40
+        assert fitted.figures_["holdout"] == 0
+    part = nn.NetworkRegressor("auto,3,1")
+    for _ in range(2):
+        part.partial_fit(x, x[:, 0])
+        assert part.figures_["rows"] == 60
