@@ -143,7 +143,8 @@ class Kept:
 
 def test_passes_stand_from_the_second_call_on_and_keep_half_a_gigabyte():
     passes = standing.StandingPasses()
-    one, other = object(), object()
+    one = object()
+    other = object()
     made = []
 
     def make(megabytes):

@@ -483,7 +483,8 @@ def test_a_training_is_the_one_in_plain_numpy(number):
             plain.judged, rel=1e-8
         )
         np.testing.assert_allclose(member.vector, vector, rtol=1e-6, atol=1e-9)
-    first, split = trainings[0], splits_of(case, ds)[0]
+    first = trainings[0]
+    split = splits_of(case, ds)[0]
     is_refit = "refit" in case.settings
     rows = split.known if is_refit else split.training
     assert figures["rows"] == len(rows)

@@ -109,7 +109,8 @@ def test_limits_are_those_of_the_own_group_and_the_ones_above_it(tmp_path):
     (tmp_path / "cgroup").write_text("\n".join(lines))
     root = tmp_path / "root"
     files = machine._group_files(tmp_path / "cgroup", root)
-    new, old = "memory.max", "memory.limit_in_bytes"
+    new = "memory.max"
+    old = "memory.limit_in_bytes"
     expected = [root / group / new for group in ("user/job", "user", "")]
     above = ("old/job", "old", "")
     expected += [root / "memory" / group / old for group in above]
