@@ -137,7 +137,7 @@ def test_a_card_has_each_metric_with_its_own_interval_where_there_is_one():
         net.judged = {
             "by": by,
             "rows": 9,
-            "metrics": {**metrics, "mse": 7.0, "pinball": None},
+            "metrics": {**metrics, "mse": 7.0, "huber": None},
             "intervals": intervals,
         }
         assert card_of(net)[title] == (
