@@ -15,6 +15,8 @@ from support.command_line import ONE, environment, run, succeed
 import nn
 from nn import nn_aux
 from nn.backends.engine import EpochSettings
+from nn.core.losses import row_losses
+from nn.data.scaling import Scaling
 from nn.data.schema import Choices
 from nn.layers import parse
 from nn.settings import flags
@@ -45,6 +47,38 @@ def test_the_ends_of_what_a_number_may_be_are_allowed(name, taken, refused):
     for text in refused:
         with pytest.raises(UsageError, match=f"--{name}"):
             flag.check(text)
+
+
+@pytest.mark.parametrize(
+    "name, output, target, loss",
+    [
+        ("l1", [4.0], [1.0], 3.0),
+        ("l2", [4.0], [1.0], 9.0),
+        ("crossentropy", [0.25, 0.75], [1.0, 0.0], np.log(4)),
+        ("cross_entropy", [0.25, 0.75], [1.0, 0.0], np.log(4)),
+        ("binary_crossentropy", [0.75], [0.0], np.log(4)),
+    ],
+)
+def test_a_loss_by_another_name_is_the_one_of_its_formula(name, output, target, loss):
+    with pytest.raises(UsageError, match=f"{name} is called ") as caught:
+        flags.BY_NAME["loss"].check(name)
+    meant = str(caught.value).rpartition(" ")[2]
+    losses = row_losses(meant, np.array([output]), np.array([target]))
+    assert losses == pytest.approx([loss])
+
+
+@pytest.mark.parametrize("name", ["minmax", "zscore", "standard"])
+def test_a_scaling_by_another_name_is_the_one_of_its_formula(name):
+    x = np.array([[1.0], [2.0], [5.0], [4.0]])
+    with pytest.raises(UsageError, match=f"{name} is called ") as caught:
+        flags.BY_NAME["scaling"].check(name)
+    scaled = Scaling.fit(str(caught.value).rpartition(" ")[2], x).apply(x)
+    if name == "minmax":
+        assert scaled.min() == 0
+        assert scaled.max() == 1
+    else:
+        assert scaled.mean() == pytest.approx(0, abs=1e-6)
+        assert scaled.std() == pytest.approx(1)
 
 
 def test_help_lists_every_flag_and_every_name(monkeypatch):
