@@ -183,6 +183,61 @@ def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
     assert times[0] - times[1] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    "rows, more, cores, us",
+    [
+        # 6e5 operations a row, and a core more for each 6e6
+        (2, 1, 8, 6e5 / 5e4),
+        (10, 1, 8, 6e5 / 5e4 / 2),
+        (10, 1, 1, 6e5 / 5e4),
+        # large steps are twice as fast, on all cores
+        (1000, 1000, 1, 6e8 / 1e5),
+        (1000, 1000, 4, 6e8 / 1e5 / 4),
+    ],
+)
+def test_a_step_of_the_processor_takes_the_time_of_its_operations(
+    rows, more, cores, us
+):
+    layers = parse("1000,100")
+    times = [
+        backends.auto.processor_microseconds(layers, count, cores)
+        for count in (rows, rows + more)
+    ]
+    assert times[1] - times[0] == pytest.approx(us)
+
+
+@pytest.mark.parametrize(
+    "spec, rows, us",
+    [
+        # a small dense network: 0.01 us a row
+        ("30,60,10,1", 100, 3.5 + 1),
+        # one layer of 1e6 weights: 6e6 operations a row
+        ("1000,1000", 32, 6 + 6e6 * 32 / 1.5e7),
+        ("1000,1000", 1000, 6 + 6e6 * 1000 / 1.5e7),
+        # the larger rate from 7.2e9 operations on
+        ("1000,1000", 10_000, 6 + 300 + 6e6 * 10_000 / 4e7),
+        ("1000,1000,1000", 10_000, 12 + 300 + 2 * 6e6 * 10_000 / 4e7),
+    ],
+)
+def test_a_step_of_the_gpu_takes_the_time_of_its_operations(spec, rows, us):
+    assert backends.auto.gpu_microseconds(parse(spec), rows) == pytest.approx(us)
+
+
+@pytest.mark.parametrize("on_gpu, chosen", [(4.0, "cuda"), (5.0, "omp"), (6.0, "omp")])
+def test_auto_takes_what_is_faster_and_the_processor_of_equal_times(
+    on_gpu, chosen, monkeypatch
+):
+    monkeypatch.setattr(device, "missing", lambda: None)
+    monkeypatch.setattr(device, "cupy", lambda: None)
+    auto = backends.auto
+    monkeypatch.setattr(auto, "processor_microseconds", lambda *_: 5.0)
+    monkeypatch.setattr(auto, "gpu_microseconds", lambda *_: on_gpu)
+    name, reason = auto.choose(parse(SMALL), 7)
+    assert name == chosen
+    told = f"5 us on the processor and {on_gpu:.0f} us on the GPU"
+    assert reason == f"a batch of 7 rows should take {told}"
+
+
 def test_auto_knows_the_batch_of_a_training(monkeypatch):
     """The flag's value decides, not the usual 32; what a model would be told by is the
     backend that was taken."""

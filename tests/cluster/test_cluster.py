@@ -591,6 +591,19 @@ def test_ranks_of_a_host_divide_its_cores(
     assert bound == ([own] if own else [])
 
 
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("asked, threads", [(None, 3), (2, 2)])
+def test_threads_that_are_asked_for_come_before_those_of_the_environment(
+    asked, threads, size, monkeypatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    group = cluster.RankGroup()
+    group.gather = lambda value: [value] * size
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: None)
+    assert share_cores(group, asked) == threads
+
+
 @pytest.mark.parametrize(
     "backend, asked, threads", [("omp", None, 3), ("omp", 5, 5), ("seq", None, 1)]
 )
