@@ -103,6 +103,30 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
     assert seen.tolist() == expected
 
 
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_a_row_that_lacks_a_target_counts_for_no_mean_of_it(has_weights):
+    columns = table()
+    rng = np.random.default_rng(1)
+    columns["other"] = (50 + 9 * rng.normal(size=ROWS)).tolist()
+    for row in range(0, ROWS, 3):
+        columns["other"][row] = None
+    weight = rng.integers(1, 4, ROWS) if has_weights else None
+    ds = nn.load(columns, target="goal,other", weight=weight)
+    word, _, _ = reader(ds).encoding.encoders
+    assert word.targets == 2
+    counts = np.ones(ROWS) if weight is None else weight
+    codes = ds.x.columns[0].values
+    for target, own in enumerate(ds.y.astype(float).T):
+        known = np.flatnonzero(~np.isnan(own))
+        mean = np.average(own[known], weights=counts[known])
+        deviation = np.average((own[known] - mean) ** 2, weights=counts[known]) ** 0.5
+        for code, text in enumerate(ds.x.columns[0].words):
+            rows = known[codes[known] == code]
+            above = (counts[rows] * (own[rows] - mean)).sum()
+            share = above / (counts[rows].sum() + SMOOTHING)
+            assert word.means[text][target] == pytest.approx(share / deviation)
+
+
 def test_the_own_target_is_no_input_of_a_row():
     ds = dataset()
     net = reader(ds)
