@@ -10,6 +10,7 @@ from support.command_line import ONE, run, succeed
 from support.tables import as_frame, refusal, saved, trained_on
 
 import nn
+from nn.data import far_values
 from nn.data.fields import gap_advice
 from nn.settings.values import split_names
 
@@ -489,6 +490,26 @@ def test_a_number_that_makes_a_held_out_loss_infinite_is_named_with_the_cure(
     succeed(*ONE, *flags, advice)
 
 
+@pytest.mark.parametrize("first", [4, 12, 16, 24, 28, 38])
+def test_the_first_number_far_from_all_others_is_named_in_every_block(
+    first, monkeypatch
+):
+    """Every other row judges, in blocks of four rows; another one is further out."""
+    monkeypatch.setattr(far_values, "BLOCK_OF_ROWS", 4)
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    ds = nn.Dataset(x, x[:, :1], "regression", columns=["a", "b", "c"])
+    net = nn.Network("3,1", "regression")
+    nn.train(net, ds, epochs=1)
+    far = x.copy()
+    far[first, 1] = -1e25
+    far[[1, first + 1], 2] = 1e30
+    rows = np.arange(0, 40, 2)
+    error = far_values.far_field(net.reader, far, rows, "its loss is inf")
+    told = f"row {first + 1}, column b: found -1e+25, so far from all other numbers"
+    assert str(error).startswith(told)
+    assert far_values.far_field(net.reader, x, rows, "its loss is inf") is None
+
+
 @pytest.mark.parametrize("value", ["-999.9", "-999.900001", "1234567.891", "-9999"])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_the_number_that_a_remark_advises_is_that_of_the_file(folder, value, mixed):
@@ -507,3 +528,18 @@ def test_the_number_that_a_remark_advises_is_that_of_the_file(folder, value, mix
     assert advice[0].endswith(f"add --missing={value}")
     remarks = nn.load(path, missing=value).remarks
     assert not [line for line in remarks if "far from all" in line]
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_number_far_from_all_others_is_counted_in_all_rows(between):
+    """Of 3,500 rows every third is looked at before; the second one, between the number
+    and the others, is none of these."""
+    numbers = np.random.default_rng(0).normal(size=3500).round(3)
+    numbers[7::20] = -9999
+    if between:
+        numbers[1] = -9990
+    columns = {"a": numbers, "b": np.roll(numbers, 5) > 0}
+    ds = nn.load(columns, y=np.sin(np.arange(3500)))
+    told = [line for line in ds.remarks if "far from all" in line]
+    assert len(told) == (not between)
+    assert between or told[0].startswith("column a is -9999 in 175 of 3500 rows, far")
