@@ -469,6 +469,21 @@ def test_targets_ruined_by_a_mark_are_the_cause_that_is_told(caplog):
     assert "--learning_rate" not in text
 
 
+def test_rows_without_weight_are_no_cause_and_hide_none(caplog):
+    weights = np.ones(240, np.float32)
+    weights[:60] = 0
+    ds = data("regression", targets=["price", "size"], weights=weights)
+    ds.y[:120:8, 1] = -9999
+    remark = remark_of(ds, caplog)
+    assert "7 of 180 values of size are far from all others, such as -9999" in remark
+    ds.y[64:120:8, 1] = 0  # the marks of rows without weight are left
+    caplog.clear()
+    assert "far from all others" not in remark_of(ds, caplog)
+    ds.x[60:] = 7
+    caplog.clear()
+    assert "inputs are the same in every row" in remark_of(ds, caplog)
+
+
 @pytest.mark.parametrize("kind", ["pictures", "numbers", "words"])
 def test_inputs_that_are_all_equal_are_the_cause_that_is_told(kind, caplog):
     if kind == "pictures":
