@@ -72,6 +72,21 @@ def test_the_seconds_that_are_told_are_those_of_operations_batches_and_epochs(
     assert duration.seconds_of(planned, 2) == expected
 
 
+def test_the_sample_is_timed_without_its_first_epoch(monkeypatch):
+    clock = [100.0]
+
+    def epoch(engine, *given):
+        clock[0] += 9.0 if clock[0] == 100 else 0.25
+
+    engine = type(nn.Network("2,1", "regression", backend="omp").engine)
+    monkeypatch.setattr(engine, "epoch", epoch)
+    monkeypatch.setattr(
+        duration, "time", SimpleNamespace(perf_counter=lambda: clock[0])
+    )
+    assert duration.sample_seconds("float32") == 0.25
+    assert clock[0] == 109 + 0.25 * (duration.SAMPLES - 1)
+
+
 @pytest.mark.timing
 def test_a_training_takes_as_long_as_is_told():
     x = np.random.default_rng(0).random((1000, 10), np.float32)
