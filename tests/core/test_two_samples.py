@@ -127,3 +127,13 @@ def test_what_a_large_sample_never_had_is_found_beside_one_large_cell():
     p, difference = compared(np.array([[500], [0]]), np.array([[0], [50]]))
     assert p < 1e-40
     assert difference == 1.0
+
+
+def test_cells_apart_that_expect_too_few_rows_differ_together():
+    inner = np.array([[250, 250, 250, 250], [40, 40, 40, 40]])
+    p, difference = compared(inner, np.array([[0, 0], [20, 20]]))
+    assert p < 1e-20
+    assert difference == pytest.approx(40 / 200)
+    # one that expects enough rows is a cell of its own
+    _, difference = compared(inner, np.array([[0, 0], [35, 20]]))
+    assert difference == pytest.approx(35 / 215)
