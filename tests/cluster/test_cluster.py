@@ -103,6 +103,30 @@ def test_an_environment_that_cannot_be_is_refused(environ, words):
         cluster.launch(environ)
 
 
+@pytest.mark.parametrize(
+    "rank, words, waits",
+    [
+        ("0", "^mpiexec started 3 trainings, each of which would write --model", []),
+        ("1", "^the environment says that this is rank 1 of 3 trainings that", [1.0]),
+        ("2", "^the environment says that this is rank 2 of 3 trainings that", [1.0]),
+    ],
+)
+def test_of_trainings_that_do_not_know_of_each_other_the_first_speaks_at_once(
+    rank, words, waits, monkeypatch
+):
+    """A launcher that ends the others then leaves it at the line of the first."""
+    waited = []
+    monkeypatch.setattr("time.sleep", waited.append)
+    for name, value in {"PMI_RANK": rank, "PMI_SIZE": "3"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=words):
+        cluster.expect_one()
+    assert waited == waits
+    for name, value in {"PMI_RANK": "0", "PMI_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    cluster.expect_one()
+
+
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
 def test_a_limit_that_is_no_time_is_refused(text, monkeypatch):
     monkeypatch.setenv("NN_RENDEZVOUS_SECONDS", text)

@@ -20,7 +20,12 @@ from nn.data.scaling import Scaling
 from nn.data.schema import Choices
 from nn.layers import parse
 from nn.settings import flags
-from nn.settings.values import BYTES, NUMBER_EMBEDDING, VALIDATION
+from nn.settings.values import (
+    BYTES,
+    NUMBER_EMBEDDING,
+    VALIDATION,
+    number_embedding_value,
+)
 from nn.terminal import help, parser
 from nn.train.options import options_of
 from nn.utils import UsageError
@@ -463,6 +468,22 @@ def test_a_number_has_two_pieces_or_one_wave_at_least(text):
         NUMBER_EMBEDDING("--number_embedding", text)
     for least in ("pieces2", "waves1"):
         assert NUMBER_EMBEDDING("--number_embedding", least) == least
+
+
+@pytest.mark.parametrize(
+    "text, meant",
+    [
+        ("linear", ("linear", 0, 1.0)),
+        ("pieces7", ("pieces", 7, 1.0)),
+        ("waves5", ("waves", 5, 1.0)),
+        ("waves5:0.25", ("waves", 5, 0.25)),
+        ("waves5:2e-3", ("waves", 5, 0.002)),
+    ],
+)
+def test_the_frequencies_of_waves_have_the_deviation_1_or_the_one_behind_the_colon(
+    text, meant
+):
+    assert number_embedding_value(text) == meant
 
 
 def test_a_share_of_validation_rows_is_above_0_and_below_1():
