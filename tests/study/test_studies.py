@@ -225,6 +225,37 @@ def test_tables_by_device_have_the_medians_of_a_loop_and_seq_of_as_many_epochs_o
             assert cells[list(devices).index(device)] == text
 
 
+def test_a_figure_of_then_is_beside_the_median_of_now_and_their_ratio():
+    """Of three runs of seq and one of omp; the GPU is not here."""
+    entries = []
+    runs = [("seq", 4.0), ("seq", 1.0), ("seq", 2.0), ("omp", 0.5), ("cuda", None)]
+    for backend, seconds in runs:
+        entry = SimpleNamespace(settings={"backend": backend, "threads": 3})
+        row = {"device": "CPU", "threads": 3.0, "epoch_s": seconds}
+        row["forward_ms"] = "0.25 8"
+        entries.append(then_and_now.Measured(entry, row if seconds else None))
+    seq = "CPU, seq, 3 threads"
+    omp = "CPU, omp, 3 threads"
+
+    def told(**figure):
+        of = {"column": "epoch_s", "of": {"backend": "seq"}}
+        study = SimpleNamespace(figures=[of | figure])
+        (result,) = then_and_now.compared(study, entries)
+        return tuple(result[name] for name in ("then", "now", "ratio", "device"))
+
+    by_omp = {"over": {"backend": "omp"}}
+    by_none = {"over": {"backend": "cuda"}}
+    assert told(then=6) == (6, 2.0, 3.0, [seq])
+    assert told() == (None, 2.0, None, [seq])
+    assert told(then="small") == ("small", 2.0, None, [seq])
+    assert told(then=6, unlike=True) == (6, 2.0, None, [seq])
+    assert told(then=6, **by_omp) == (6, 4.0, 1.5, [seq, omp])
+    assert told(then=6, **by_none) == (6, None, None, []), "no device of no figure"
+    assert told(then=6, of=by_none["over"]) == (6, None, None, [])
+    assert told(then=4, column="forward_ms", layer=1) == (4, 8.0, 0.5, [seq])
+    assert told(then=4, column="forward_ms", layer=2) == (4, None, None, [])
+
+
 def test_a_cell_has_the_median_of_several_seeds_and_the_deviation_of_errors():
     assert then_and_now._cell([1.0, 2.0, 9.0], "epoch_s", 3) == "2"
     assert then_and_now._cell([0.5, 0.6, 0.95], "accuracy", 4) == "0.6 ± 0.24"
