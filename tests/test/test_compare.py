@@ -54,6 +54,26 @@ def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, m
     assert swapped["interval"] == pytest.approx(expected)
 
 
+def test_targets_that_lack_in_the_same_rows_are_the_same():
+    """Where a target lacks on one side alone, or has another value, they are others."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2))
+    y = x + rng.normal(size=(30, 2))
+    y[::3, 1] = np.nan
+    ds = nn.Dataset(x, y, "regression")
+    nets = [nn.Network("2,3,2", "regression", seed=seed) for seed in (0, 1)]
+    result = compared([Side.of(net, ds) for net in nets], NAMES)
+    tested = [nn.test(net, ds)["rmse"] for net in nets]
+    told = [result["metrics"]["rmse"][name] for name in NAMES]
+    assert told == pytest.approx(tested)
+    for row, value in ((0, 1.0), (1, np.nan), (2, y[2, 1] + 0.5)):
+        others = y.copy()
+        others[row, 1] = value
+        other = nn.Dataset(x, others, "regression")
+        with pytest.raises(DataError, match="different rows or targets"):
+            compared([Side.of(nets[0], ds), Side.of(nets[1], other)], NAMES)
+
+
 def test_a_paired_interval_is_narrower_than_those_of_models_and_few_rows_say_so():
     ds = data()
     new = data(seed=9)
