@@ -443,6 +443,24 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     assert found.max() > 0
 
 
+@pytest.mark.parametrize("threshold", [0.3, None])
+def test_each_network_is_tested_by_the_threshold_of_the_command_or_of_the_model(
+    threshold, folder
+):
+    path = write_two_classes(folder / "data.csv")
+    given = ("-m", folder / "m.bin", "--networks", COUNT, "--epochs", 3)
+    succeed("train", path, *given, "--threshold", 0.6, "-q")
+    asked = () if threshold is None else ("--threshold", threshold)
+    result = succeed("test", folder / "m.bin", path, "-v", "--json", *asked).json
+    net = Network.of_file(folder / "m.bin")
+    ds = nn.load(path)
+    for told, member in zip(result["members"], net.members, strict=True):
+        alarms = member.predict(ds.x)[:, 0] >= (threshold or 0.6)
+        counts = [int(sum(alarms & (ds.y == label))) for label in (1, 0)]
+        assert [told["tp"], told["fp"]] == counts
+        assert told["seed"] == member.seed
+
+
 def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     """They were those of the first one."""
     path = write_two_classes(folder / "data.csv")
