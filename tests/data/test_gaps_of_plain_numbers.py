@@ -12,6 +12,7 @@ from support.command_line import run, succeed
 from support.tables import as_frame, saved
 
 import nn
+from nn.data import medians
 from nn.files import model_file
 
 ROWS = 81
@@ -327,3 +328,19 @@ def test_estimators_say_so_and_give_what_the_medians_give(kind):
     estimator.set_params(strict=True)
     with pytest.raises(ValueError, match="found an empty field"):
         estimator.predict(gaps)
+
+
+@pytest.mark.parametrize("most", [1, 8, 9, 32, 33, 1000])
+def test_gaps_of_every_block_are_filled_and_counted(most, monkeypatch, caplog):
+    """Of eleven rows of three numbers, one, two, three, ten or eleven at a time."""
+    monkeypatch.setattr(medians, "_SEARCHED_VALUES", most)
+    x = np.arange(33, dtype=np.float32).reshape(11, 3)
+    x[[0, 4, 5, 10], 0] = np.nan
+    x[10, 2] = np.nan
+    filled = x.copy()
+    counts = medians.fill_gaps(filled, [-1.0, -2.0, -3.0])
+    assert counts.tolist() == [4, 0, 1]
+    np.testing.assert_array_equal(filled, np.where(np.isnan(x), [-1, -2, -3], x))
+    medians.log_filled(counts, ["a", "b", "c"], "t.csv")
+    (told,) = caplog.messages
+    assert told.startswith("t.csv: gaps in column a (4 rows), column c (1 row), where")
