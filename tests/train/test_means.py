@@ -9,8 +9,14 @@ from support.command_line import ONE, succeed
 from support.packs import SEED, until_ended
 
 import nn
+from nn.core.random import STREAM_FOLDS, shuffled
 from nn.data.encoding import Encoding
-from nn.data.word_means import MOST_MEANS_TARGETS, SMOOTHING, WordMeans
+from nn.data.word_means import (
+    MEANS_PARTS,
+    MOST_MEANS_TARGETS,
+    SMOOTHING,
+    WordMeans,
+)
 from nn.train.plan import plan_of
 from nn.utils import DataError, UsageError
 
@@ -142,6 +148,27 @@ def test_the_own_target_is_no_input_of_a_row():
     has_word = ds.x.columns[0].values >= 0
     assert (usual[has_word] != every[has_word]).mean() > 0.9
     assert not usual[~has_word].any()
+
+
+def test_a_row_has_the_means_of_other_parts_by_weight_and_of_targets_that_are_known():
+    """Rows of a part have one mean for a word, that of the rows elsewhere."""
+    columns = table()
+    columns["other"] = [None if row % 3 else row % 7 for row in range(ROWS)]
+    weight = np.arange(ROWS) % 4 + 1
+    ds = nn.load(columns, target="goal,other", weight=weight)
+    net = reader(ds)
+    means = inputs(ds, net)
+    part = shuffled(ROWS, 0, STREAM_FOLDS, 1) % MEANS_PARTS
+    codes = ds.x.columns[0].values
+    for target, own in enumerate(ds.y.astype(float).T):
+        for row in np.flatnonzero(codes >= 0)[::7]:
+            rows = np.flatnonzero(~np.isnan(own) & (part != part[row]))
+            mean = np.average(own[rows], weights=weight[rows])
+            deviation = np.average((own[rows] - mean) ** 2, weights=weight[rows]) ** 0.5
+            rows = rows[codes[rows] == codes[row]]
+            above = (weight[rows] * (own[rows] - mean)).sum()
+            share = above / (weight[rows].sum() + SMOOTHING)
+            assert means[row, target] == pytest.approx(share / deviation, abs=1e-6)
 
 
 def test_no_target_of_a_group_is_an_input_of_its_rows():
