@@ -53,8 +53,9 @@ def test_the_seconds_that_are_told_are_those_of_operations_batches_and_epochs(
     monkeypatch,
 ):
     """Two threads; of rows that folds judge five networks, of validation rows two."""
-    monkeypatch.setattr(duration, "sample_seconds", lambda dtype: duration.OF_SAMPLE)
-    net = SimpleNamespace(parameter_count=500, dtype="float32")
+    times = {"float32": duration.OF_SAMPLE, "float64": 3 * duration.OF_SAMPLE}
+    monkeypatch.setattr(duration, "sample_seconds", times.get)
+    net = SimpleNamespace(parameter_count=500, dtype="float64")
     folds = replace(WIDE, folds=5, epochs=100, patience=4, batch_number=16)
     share = replace(folds, folds=None, epochs=10, batch_number=100)
     planned = [Planned(folds, net, 4e9), Planned(share, net, 1e9)]
@@ -68,7 +69,7 @@ def test_the_seconds_that_are_told_are_those_of_operations_batches_and_epochs(
         of_one_thread += duration.OF_BATCH * batches
         of_one_thread += duration.OF_NETWORK_EPOCH * networks * epochs
         seconds += duration.OF_CANDIDATE + of_one_thread / 2**duration.SHARING
-    expected = pytest.approx((seconds / 2, 2 * seconds))
+    expected = pytest.approx((3 * seconds / 2, 3 * 2 * seconds))
     assert duration.seconds_of(planned, 2) == expected
 
 
