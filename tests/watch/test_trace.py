@@ -7,6 +7,7 @@ import json
 import resource
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from support.command_line import run, start, succeed
 import nn
 from nn.backends.engine import EpochSettings
 from nn.core.random import PhiloxOrder
+from nn.watch.observe import InferenceObservers
 from nn.watch.tensorboard import TensorBoard
 
 LAYERS = "1x8x8,conv3k3,dropout0.25,maxpool2,5,1"
@@ -297,6 +299,26 @@ def test_nothing_of_a_training_is_noted_as_a_call_and_nothing_of_a_call_as_a_bat
     expected = [("gather", None), ("forward", 0), ("forward", 1), ("end", None)]
     for call in calls:
         assert [step[:2] for step in call] == expected
+
+
+@pytest.mark.parametrize(
+    ("profile", "traced", "noted"), [(True, 20, 25), (False, 20, None), (True, 0, 25)]
+)
+def test_a_trace_has_twenty_calls_and_a_profile_beside_it_all(
+    profile, traced, noted, tmp_path
+):
+    net = nn.Network("2,4,1", "regression", backend="seq")
+    path = str(tmp_path / "t.json")
+    flags = SimpleNamespace(profile=profile, trace=path if traced else None, dataset="")
+    observers = InferenceObservers(flags, net, (0.0, 0.0))
+    for _ in range(25):
+        net.predict(np.ones((3, 2)))
+    result = observers.finish()
+    assert result.get("profile", {}).get("calls") == noted
+    if traced:
+        events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+        calls = [event for event in events if event.get("cat") == "call"]
+        assert [event["args"] for event in calls] == [{"rows": 3}] * traced
 
 
 # alone: many rows that threads take as they come; together: all threads in each layer
