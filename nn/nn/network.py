@@ -728,6 +728,11 @@ def check_output(task: str, loss: str, last: Layer) -> None:
     """Raise UsageError if the last layer does not go with the loss or the task."""
     wanted = loss_of(loss).activation
     if wanted and last.output_function != wanted:
+        if task == "multiclass" and wanted == "sigmoid":
+            raise UsageError(
+                f"--loss {loss} is for yes/no targets (--task binary or multilabel), not for several classes; "
+                "choose --loss ce"
+            )
         article = "an" if wanted == "exp" else "a"
         raise UsageError(
             f"--loss {loss} needs {article} {wanted} output layer, not {last.output_function}; "

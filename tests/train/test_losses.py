@@ -175,3 +175,13 @@ def test_effort_judges_and_chooses_by_the_mean_absolute_error():
     assert metrics["learned"] is True
     low, high = metrics["out_of_fold"]["intervals"]["mae"]
     assert low < metrics["out_of_fold"]["mae"] < high
+
+
+@pytest.mark.parametrize("loss", ["focal=2", "bce"])
+@pytest.mark.parametrize("layers", [None, "auto,4,3"])
+def test_a_loss_of_yes_and_no_says_so_beside_several_classes(loss, layers):
+    """The line told to end layers in 3:sigmoid."""
+    x, _, _ = counts(90)
+    expected = "is for yes/no targets .*binary or multilabel.*choose .*ce"
+    with pytest.raises(UsageError, match=expected):
+        nn.fit(x, np.arange(90) % 3, loss=loss, layers=layers, epochs=1)
