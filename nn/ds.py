@@ -16,7 +16,7 @@ from .data import loading
 from .data.dataset import Dataset, check_trainable
 from .data.frames import columns_of
 from .data.scaling import Scaling
-from .data.schema import Choices, Schema
+from .data.schema import ROW_ROLES, Choices, Schema
 from .data.splits import split_rows
 from .layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from .nn_aux import DTYPES, TASKS, loss_of, quantiles_of
@@ -29,9 +29,6 @@ from .settings.flags import (
 from .settings.values import joined_names
 from .settings.values import plain as plain_value
 from .utils import LayersMismatch, UsageError
-
-# settings that may be values of each row, beside the data
-BESIDE = ("weight", "exposure")
 
 __all__ = [
     "Choices",
@@ -84,9 +81,9 @@ def load(  # noqa: PLR0913 - settings by keyword
     that have no room there are in mapped files, and give the same numbers.
     choices: categories, numbers, dates, ordered, drop, id, missing, strict, separator,
     header, weight, exposure, group, time, positive: what a person says of a table's
-    columns and layout, see Choices; weight and exposure may be values of each row of
-    a frame or an array, beside it. Other columns are taken for what their fields are,
-    and Dataset.left_out names those that tell nothing.
+    columns and layout, see Choices; weight, exposure, group and time may be values of
+    each row of a frame or an array, beside it. Other columns are taken for what their
+    fields are, and Dataset.left_out names those that tell nothing.
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or
     task that cannot be).
@@ -200,11 +197,11 @@ def target_text(target: str | int | Sequence) -> str:
 
 
 def taken_beside(data, settings: dict) -> dict:
-    """Return weight and exposure where they are values of each row, not a column, which
-    then are no longer among the settings."""
+    """Return weight, exposure, group and time where they are values of each row, not a
+    column, which then are no longer among the settings."""
     return {
         name: settings.pop(name)
-        for name in BESIDE
+        for name in ROW_ROLES
         if settings.get(name) is not None and not are_columns(data, settings[name])
     }
 

@@ -40,6 +40,18 @@ def open_frame(frame, *, y=None) -> TypedSource | None:
     return source
 
 
+def open_column(values, name: str, path: str) -> TypedSource:
+    """Return the table of one column that values of each row are. path: what messages
+    name. Raises DataError for other values."""
+    try:
+        column = columns_of(_two_axes(values))
+    except ValueError:  # lists of several lengths
+        column = None
+    if column is None or column.width != 1:
+        raise DataError(f"{path}: {name}: expected one value for each row")
+    return TypedSource([column._replace(names=[name])], path)
+
+
 def _opened(
     rows: int, width: int, names: list[str] | None, block: Callable[[int], Column]
 ) -> Opened:

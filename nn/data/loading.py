@@ -45,18 +45,26 @@ from .dataset import PICTURE_NAMES, Dataset, columns_digest, name_of, of_each_ro
 from .encoders import ColumnEncoder
 from .fields import odd_remarks
 from .formats import TABLE_FORMATS, recognise
-from .frames import open_frame
+from .frames import open_column, open_frame
 from .kinds import NUMBER, Kind, column_kind, decide_kinds
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .pixels import BYTE, log_range
 from .remarks import remarks_on
 from .roles import (
     role_values,
+    rows_of_table,
     without_class_name,
     without_unlabelled,
     without_weightless,
 )
-from .schema import EXPOSURE, Choices, Places, Schema, check_has_exposure
+from .schema import (
+    EXPOSURE,
+    ROW_ROLES,
+    Choices,
+    Places,
+    Schema,
+    check_has_exposure,
+)
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
 from .splits import Split, split_rows
 from .table_rows import TableRows
@@ -75,8 +83,9 @@ def load(
     beside: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a
-    data frame too. beside: weights and exposures of the rows of such data, as a Dataset
-    names them; rows of weight 0 leave before anything is decided by the rows."""
+    data frame too. beside: weights, exposures, groups and times of the rows of such
+    data, as a Dataset names them; rows of weight 0 leave before anything is decided by
+    the rows."""
     if memory is not None:
         memory = BYTES("--memory", memory)
     with records.within(records.share_of(memory)):
@@ -166,17 +175,16 @@ def _of_table(
     """
     places = find_places(source, schema, labelled)
     table = source.read(_selection_of(places, schema))
+    rows = len(table)
+    columns = {name: values for name, values in beside.items() if name in _AS_COLUMNS}
     beside = {
-        name: of_each_row(name, values, len(table), source.path)
+        name: of_each_row(name, values, rows, source.path)
         for name, values in beside.items()
+        if name not in columns
     }
     weights = beside.get("weights")
     facts: dict[str, Any] = {"path": recorded}
-    if "group" in places.roles:
-        place = places.roles["group"]
-        groups = table.columns[place]
-        kind = column_kind(groups, Kind("category"), "")
-        table.columns[place] = canonical(groups, kind)
+    _unify_groups(table, places)
     has_weights = (labelled or schema.weighs) and not schema.plain
     if has_weights and "weight" in places.roles:
         weights = table.columns[places.roles["weight"]].values
@@ -196,7 +204,44 @@ def _of_table(
     has_targets = bool(targets) and is_whole
     if table.kept is not None:
         beside = {name: values[table.kept] for name, values in beside.items()}
+    for name, values in columns.items():
+        beside[name] = _column_beside(name, values, table.kept, rows, schema)
     return _dataset(source, table, places, schema, has_targets, beside, **facts)
+
+
+def _unify_groups(table: Table, places: Places) -> None:
+    """Give the groups of a table one word for 1, 1.0 and 1e0."""
+    if "group" not in places.roles:
+        return
+    place = places.roles["group"]
+    groups = table.columns[place]
+    kind = column_kind(groups, Kind("category"), "")
+    table.columns[place] = canonical(groups, kind)
+
+
+# what is read beside rows as a column of theirs would be -> its role
+_AS_COLUMNS = {"groups": "group", "times": "time"}
+
+
+def _column_beside(
+    name: str, values, kept: np.ndarray | None, rows: int, schema: Schema
+) -> np.ndarray:
+    """Return groups or times beside a frame, as a column of it gives them. kept: those
+    of its rows that stay, None: all. Raises DataError."""
+    role = _AS_COLUMNS[name]
+    source = open_column(values, f"--{role}", "the data frame")
+    places = Places([], [], roles={role: 0})
+    table = source.read(_selection_of(places, replace(schema, encoding=None)))
+    if len(table) != rows:
+        raise DataError(
+            f"{source.path}: {len(table)} {name} for {rows} rows, expected one for each"
+        )
+    _unify_groups(table, places)
+    if kept is not None:
+        stays = np.zeros(rows, bool)
+        stays[kept] = True
+        table = rows_of_table(table, stays)
+    return role_values(source, table, places)[name]
 
 
 def _selection_of(places: Places, schema: Schema) -> Selection:
@@ -438,7 +483,7 @@ def _digest_of(
         _as_in_training(table.columns[place], schema) for place in places.targets
     ]
     roles = [table.columns[place] for place in places.roles.values()]
-    roles += [Column("number", values) for values in beside.values()]
+    roles += [Column("number", values.astype(np.float64)) for values in beside.values()]
     ids = [table.columns[place] for place in places.ids]
     return columns_digest(list(columns.values()), targets, roles, ids)
 
@@ -594,21 +639,20 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     header: str | None = None,
     memory: int | None = None,
     y=None,
-    weight=None,
-    exposure=None,
     strict: bool = False,
     weighs: bool = False,
     tells_unseen: bool = True,
+    **roles,
 ) -> Dataset:
     """Read a data set with the columns, classes and target that `net` was trained with;
     else as ds.load.
 
     Gaps in columns of which training had plain numbers become their medians, with a
-    remark; strict refuses them, and words among numbers. weight, exposure: values of
-    each row, in place of a column. weighs: rows without targets have their weights too,
-    where the data have that column. tells_unseen: log columns
+    remark; strict refuses them, and words among numbers. weighs: rows without targets
+    have their weights too, where the data have that column. tells_unseen: log columns
     with many unseen values; not needed where the drift of a network that knows its
-    columns is told.
+    columns is told. roles: weight, exposure, group, time: values of each row, in place
+    of a column.
     Raises UsageError where `memory` is too little for the network.
     """
     net = network_of("load_for", net)
@@ -621,7 +665,7 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     if target is not None:
         schema = replace(schema, target=target)
     choices = replace(schema.choices, strict=strict)
-    choices, beside = _without_columns(choices, weight, exposure)
+    choices, beside = _without_columns(choices, roles)
     if separator:
         choices = replace(choices, separator=separator)
     if header:
@@ -640,19 +684,18 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     return ds
 
 
-def _without_columns(choices: Choices, weight, exposure) -> tuple[Choices, dict]:
+def _without_columns(choices: Choices, roles: dict) -> tuple[Choices, dict]:
     """Return (choices without columns whose places values of each row take, these
-    values as a Dataset names them). Raises UsageError for exposures that a model does
-    not have."""
-    beside = {}
-    if weight is not None:
-        beside["weights"] = weight
-        choices = replace(choices, weight=None)
-    if exposure is not None:
+    values as a Dataset names them). roles: the values, None for none. Raises UsageError
+    for exposures that a model does not have, TypeError for another role."""
+    for role in roles:
+        if role not in ROW_ROLES:
+            raise TypeError(f"load_for() got an unexpected keyword argument '{role}'")
+    given = {role: values for role, values in roles.items() if values is not None}
+    if "exposure" in given:
         check_has_exposure(choices)
-        beside["exposures"] = exposure
-        choices = replace(choices, exposure=None)
-    return choices, beside
+    beside = {f"{role}s": values for role, values in given.items()}
+    return replace(choices, **dict.fromkeys(given)), beside
 
 
 def without_gaps(net, ds: Dataset, cure: str = "") -> Dataset:

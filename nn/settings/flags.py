@@ -539,14 +539,14 @@ _FLAG_GROUPS = {
         Flag(
             "group",
             "Column of groups: no split divides a group.",
-            TEXT,
+            ROW_VALUES,
             "COL",
             **_TABLE_SETTING,
         ),
         Flag(
             "time",
             "Column of times: the latest rows are held out.",
-            TEXT,
+            ROW_VALUES,
             "COL",
             **_TABLE_SETTING,
         ),

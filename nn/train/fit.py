@@ -41,8 +41,8 @@ def fit(
 
     data: a path, a data frame, an array, a dictionary of columns, a list of rows, or a
     Dataset. target: the name or place of a column, a list of them, or an array or list
-    of values beside the data. settings: by the names of the flags; weight and exposure
-    may be values of each row, too. Without those that
+    of values beside the data. settings: by the names of the flags; weight, exposure,
+    group and time may be values of each row, too. Without those that
     say which networks there are (layers, networks, folds, vary, validation, ...)
     `effort` (standard) chooses them. init: a Model, or its file: it goes on with these
     data. Raises UsageError, DataError.

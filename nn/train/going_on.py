@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from ..data.loading import load_for, split_seed_of
-from ..ds import BESIDE, Dataset
+from ..ds import Dataset, taken_beside
 from ..layers import completed, input_shape, parse, to_spec
 from ..nn import Network
 from ..nn.model import packed, target_of
@@ -137,10 +137,12 @@ def _spec_of(net: Network, layers: str, activation: str | None) -> str:
 
 def data_for(net: Network, data, target, load_settings: dict) -> Dataset:
     """Read data as a model reads it. target: values beside the data, None: they are
-    among it. load_settings: settings."""
-    names = (*_OF_READING, *BESIDE)
-    reading = {name: load_settings[name] for name in names if name in load_settings}
-    return load_for(net, data, y=target, **reading)
+    among it. load_settings: settings; the model has the names of columns."""
+    reading = {
+        name: load_settings[name] for name in _OF_READING if name in load_settings
+    }
+    beside = taken_beside(data, dict(load_settings))
+    return load_for(net, data, y=target, **reading, **beside)
 
 
 # ---- the settings that it keeps

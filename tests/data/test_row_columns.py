@@ -1,14 +1,17 @@
 """Columns that say something of their rows: weights, groups and times."""
 
 import csv
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.command_line import ONE, run, succeed
 from support.tables import saved
 
 import nn
 from nn.ds import split_rows
+from nn.utils import DataError, UsageError
 
 TRAIN = (*ONE, "--dataset", "sales.csv", "--model", "m.bin")
 
@@ -253,3 +256,162 @@ def test_a_column_that_is_known_by_its_index_is_found_without_the_target(
         assert [int(row[1]) for row in rows] == columns["r"].tolist()
         found = [float(row[2]) for row in rows]
         np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def frame_of_visits(rows: int = 240) -> pd.DataFrame:
+    """Return visits of patients on days; some lack the target, the patient or both,
+    some have the weight 0."""
+    rng = np.random.default_rng(7)
+    age = rng.uniform(18, 80, rows)
+    days = np.datetime64("2024-03-01") + rng.integers(0, 60, rows)
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "height": rng.normal(170, 9, rows),
+            "patient": [f"p{number}" for number in rng.integers(0, 30, rows)],
+            "number": rng.integers(0, 30, rows).astype(float),
+            "day": days,
+            "written": days.astype(str),
+            "hour": rng.permutation(rows) / 4,
+            "w": rng.choice([0.0, 1.0, 2.5], rows, p=[0.1, 0.6, 0.3]),
+            "cost": age * 2 + rng.normal(0, 3, rows),
+        }
+    )
+    frame.loc[frame.index % 11 == 0, "cost"] = np.nan
+    frame.loc[frame.index % 11 == 0, ["day", "written", "hour"]] = None
+    frame.loc[frame.index % 17 == 0, ["patient", "number"]] = None
+    return frame
+
+
+ROLES = ["patient", "number", "day", "written", "hour", "w"]
+FORMS = {
+    "array": lambda series: series.to_numpy(),
+    "list": lambda series: series.tolist(),
+    "series": lambda series: series,
+    "column": lambda series: series.to_numpy()[:, None],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"group": "patient"},
+        {"group": "number"},
+        {"time": "day"},
+        {"time": "written"},
+        {"time": "hour"},
+        {"group": "patient", "time": "day"},
+    ],
+)
+def test_groups_and_times_beside_rows_are_as_their_columns(named, weighted, form):
+    frame = frame_of_visits()
+    if weighted:
+        named = {**named, "weight": "w"}
+    drop = [name for name in ROLES if name not in named.values()]
+    of_columns = nn.load(frame, target="cost", drop=drop, **named)
+    beside = {role: FORMS[form](frame[name]) for role, name in named.items()}
+    if weighted:
+        beside["weight"] = frame.w.to_numpy()
+    rows = frame[["age", "height"]]
+    ds = nn.load(rows, y=frame.cost, **beside)
+    assert ds.left_out_rows == of_columns.left_out_rows
+    assert ds.rows < len(frame)
+    np.testing.assert_array_equal(ds.x, of_columns.x)
+    for name in ("groups", "times", "weights"):
+        expected = getattr(of_columns, name)
+        if expected is None:
+            assert getattr(ds, name) is None
+        else:
+            np.testing.assert_array_equal(getattr(ds, name), expected)
+    for ours, theirs in zip(
+        split_rows(ds, 0.2, 0.2, 3), split_rows(of_columns, 0.2, 0.2, 3), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"layers": "auto,4,1", "epochs": 2, "holdout": 0.3},
+        {"layers": "auto,4,1", "epochs": 2, "folds": 3},
+        {"effort": "quick"},
+    ],
+)
+@pytest.mark.parametrize("role", ["group", "time"])
+@pytest.mark.filterwarnings("ignore::nn.NnWarning")
+def test_a_training_with_groups_or_times_beside_rows_is_that_with_their_column(
+    role, settings
+):
+    frame = frame_of_visits()
+    name = {"group": "patient", "time": "day"}[role]
+    drop = [other for other in ROLES if other != name]
+    of_column = nn.fit(frame, "cost", drop=drop, **{role: name}, **settings)
+    rows = frame[["age", "height"]]
+    beside = nn.fit(rows, frame.cost, **{role: frame[name].to_numpy()}, **settings)
+    at_random = nn.fit(rows, frame.cost, **settings)
+    assert len(beside.members) == len(of_column.members)
+    for ours, theirs in zip(beside.members, of_column.members, strict=True):
+        np.testing.assert_array_equal(ours.vector, theirs.vector)
+    random = at_random.members[0].vector
+    ours = beside.members[0].vector
+    assert not np.array_equal(ours, random)
+
+
+@pytest.mark.filterwarnings("ignore::nn.NnWarning")
+def test_a_model_goes_on_with_roles_beside_rows_or_by_their_names():
+    """By its name a weight was taken for values of each row."""
+    frame = frame_of_visits()
+    frame["ward"] = np.where(frame.height > 170, "north", "south")
+    names = {"group": "patient", "weight": "w"}
+    drop = [name for name in ROLES if name not in names.values()]
+    layers = {"layers": "auto,4,1", "epochs": 2}
+    model = nn.fit(frame, "cost", drop=drop, **names, **layers)
+    by_names = nn.fit(frame, "cost", init=model, **names)
+    beside = {role: frame[name].to_numpy() for role, name in names.items()}
+    by_arrays = nn.fit(frame, "cost", init=model, **beside)
+    np.testing.assert_array_equal(by_arrays.network.vector, by_names.network.vector)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"group": ["a", "b"]}, "2 groups for 60 rows, expected one for each"),
+        ({"group": np.zeros((60, 2))}, "group: expected one value for each row"),
+        ({"group": [["a"], ["b", "c"]] * 30}, "group: expected one value for each row"),
+        (
+            {"time": [*range(59), None]},
+            "data row 60, column --time: found a gap, expected a number or a date",
+        ),
+        (
+            {"time": ["2020-01-01"] * 59 + ["n/k"]},
+            'data row 60, column --time: found "n/k", expected a number or a date',
+        ),
+        ({"time": [b"1"] * 60}, "column --time: found bytes, expected numbers"),
+    ],
+)
+def test_groups_and_times_beside_rows_that_cannot_be_are_told(given, message):
+    x = np.arange(120.0).reshape(60, 2)
+    with pytest.raises(DataError, match=re.escape(message)):
+        nn.load(x, y=x[:, 0], **given)
+
+
+def test_groups_beside_rows_have_one_word_for_a_number_and_the_words_for_a_gap():
+    words = ["1", "2", "1.0", "?", "2e0", "none", "3"] * 10
+    frame = pd.DataFrame({"a": np.arange(70.0), "g": words, "y": np.arange(70.0) % 9})
+    of_column = nn.load(frame, target="y", group="g", missing="none")
+    ds = nn.load(frame[["a"]], y=frame.y, group=words, missing="none")
+    np.testing.assert_array_equal(ds.groups, of_column.groups)
+    assert ds.groups[:7].tolist() == [1, 2, 1, 0, 2, 0, 3]
+
+
+def test_groups_beside_a_file_are_refused():
+    with pytest.raises(UsageError, match="group: values of rows go with a data frame"):
+        nn.fit("sales.csv", group=np.arange(200))
+
+
+def test_rows_for_a_model_have_no_other_roles():
+    net = nn.Network("2,1", task="regression")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
+        nn.load_for(net, np.ones((3, 3)), weights=np.ones(3))
