@@ -117,14 +117,11 @@ def test_of_trainings_that_do_not_know_of_each_other_the_first_speaks_at_once(
     """A launcher that ends the others then leaves it at the line of the first."""
     waited = []
     monkeypatch.setattr("time.sleep", waited.append)
-    for name, value in {"PMI_RANK": rank, "PMI_SIZE": "3"}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PMI_RANK", rank)
+    monkeypatch.setenv("PMI_SIZE", "3")
     with pytest.raises(UsageError, match=words):
         cluster.expect_one()
     assert waited == waits
-    for name, value in {"PMI_RANK": "0", "PMI_SIZE": "1"}.items():
-        monkeypatch.setenv(name, value)
-    cluster.expect_one()
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
@@ -615,17 +612,12 @@ def test_ranks_of_a_host_divide_its_cores(
     assert bound == ([own] if own else [])
 
 
-@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("asked, threads", [(None, 3), (2, 2)])
 def test_threads_that_are_asked_for_come_before_those_of_the_environment(
-    asked, threads, size, monkeypatch
+    asked, threads, monkeypatch
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    group = cluster.RankGroup()
-    group.gather = lambda value: [value] * size
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
-    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: None)
-    assert share_cores(group, asked) == threads
+    assert share_cores(cluster.ALONE, asked) == threads
 
 
 @pytest.mark.parametrize(

@@ -246,14 +246,12 @@ def test_a_figure_of_then_is_beside_the_median_of_now_and_their_ratio():
     by_omp = {"over": {"backend": "omp"}}
     by_none = {"over": {"backend": "cuda"}}
     assert told(then=6) == (6, 2.0, 3.0, [seq])
-    assert told() == (None, 2.0, None, [seq])
     assert told(then="small") == ("small", 2.0, None, [seq])
     assert told(then=6, unlike=True) == (6, 2.0, None, [seq])
     assert told(then=6, **by_omp) == (6, 4.0, 1.5, [seq, omp])
     assert told(then=6, **by_none) == (6, None, None, []), "no device of no figure"
     assert told(then=6, of=by_none["over"]) == (6, None, None, [])
     assert told(then=4, column="forward_ms", layer=1) == (4, 8.0, 0.5, [seq])
-    assert told(then=4, column="forward_ms", layer=2) == (4, None, None, [])
 
 
 def test_a_cell_has_the_median_of_several_seeds_and_the_deviation_of_errors():
