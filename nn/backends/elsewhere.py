@@ -106,8 +106,7 @@ def _reading(net, rows) -> Reading | None:
         none = np.zeros(0)
         of_targets = (none, none, none, none)
     else:
-        scale = np.where(np.isinf(targets.scale), 0.0, targets.scale)
-        of_targets = (targets.shift, scale, targets.low, targets.high)
+        of_targets = (targets.shift, _factors(targets), targets.low, targets.high)
     scaling = reader.scaling
     return Reading(
         reader.number_type, scaling.shift, scaling.scale, *of_targets, net.value_dtype
@@ -166,11 +165,16 @@ def _member_outputs(net, member, rows, there: Callable):
     scaling = member.target_scaling
     if scaling is None or not len(scaling.shift):
         return out
-    scale = np.where(np.isinf(scaling.scale), 0.0, scaling.scale)
-    out = out.astype(np.float64) * there(scale) + there(scaling.shift)
+    out = out.astype(np.float64) * there(_factors(scaling)) + there(scaling.shift)
     if len(scaling.low):
         out = np.minimum(np.maximum(out, there(scaling.low)), there(scaling.high))
     return out.astype(member.value_dtype)
+
+
+def _factors(scaling) -> np.ndarray:
+    """Return by what outputs are multiplied to undo a scaling: 0 of a target that was
+    constant."""
+    return np.where(np.isinf(scaling.scale), 0.0, scaling.scale)
 
 
 def _scaled(reader, rows, there: Callable):

@@ -564,21 +564,28 @@ class CudaEngine:
 
     # ---- forward passes
 
-    def forward_purpose(self, kind: str, data: CudaData, count: int) -> Purpose:
-        """Return the purpose of a forward pass over `count` rows of data; kind: predict
-        or loss."""
+    def predict_purpose(self, count: int, rows_as: RowFormat) -> Purpose:
+        """Return the purpose of a forward pass over `count` rows stored so, which gives
+        outputs."""
         widths = [self.inputs, *(layer.outputs for layer in self.layers)]
         usual = min(MOST_PREDICT_ROWS, PREDICT_VALUES // sum(widths))
         countable = max(1, (MOST_BUFFER_VALUES >> 3) // max(widths))
         most = min(max(PREDICT_ROWS, usual), countable)
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
-        weighted = data.weights is not None and kind != "predict"
-        return Purpose(
-            kind,
-            batch,
-            data.labels and kind != "predict",
-            data.rows_as,
-            weighted,
+        timed = self._is_timed("predict")
+        return Purpose("predict", batch, rows_as=rows_as, timed=timed)
+
+    def forward_purpose(self, kind: str, data: CudaData, count: int) -> Purpose:
+        """Return the purpose of a forward pass over `count` rows of data; kind: predict
+        or loss."""
+        predict = self.predict_purpose(count, data.rows_as)
+        if kind == "predict":
+            return predict
+        return replace(
+            predict,
+            kind=kind,
+            labels=data.labels,
+            weighted=data.weights is not None,
             timed=self._is_timed(kind),
         )
 

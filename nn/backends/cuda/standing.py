@@ -5,16 +5,15 @@ graph is one thing to start.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from ..elsewhere import Reading
 from .abi import CUDA_TYPES, THREADS
-from .data import CudaData, bytes_of
+from .data import Segment, bytes_of, row_format
 from .device import cupy, processors
-from .program import sources
+from .program import PLAIN, RowFormat, sources
 from .runner import captured, module_of
 
 # kinds of calls that an engine knows, and bytes that all of its passes may keep
@@ -66,19 +65,16 @@ class StandingPass:
 
     facts: object = None  # of the network that it is for
 
-    def __init__(self, engine, x):
-        """x: such rows, as engine.load takes them, here or on the GPU."""
-        self._data = CudaData(x, None, None, engine.dtype, math.inf)
-        self.rows = self._data.rows
-        purpose = engine.forward_purpose("predict", self._data, self.rows)
+    def __init__(self, engine, rows: int, rows_as: RowFormat):
+        self.rows = rows
+        purpose = engine.predict_purpose(rows, rows_as)
         self._batch = purpose.rows
         self._runner = engine.new_runner(purpose)
 
-    def _capture(self, x, out):
+    def _capture(self, x: int, out: int):
         """Return a graph of what the pass starts. x, out: addresses of the rows and of
         their outputs."""
-        [segment] = self._data.segments(None, self._batch)
-        segment.x = x
+        segment = Segment(x, 0, 0, 0, self.rows, self.rows)
         self._runner.set(segment, self._batch, out=out)
         # the first time as it is: libraries set themselves up
         self._start()
@@ -106,7 +102,7 @@ class PassFromHere(StandingPass):
     def __init__(self, engine, x: np.ndarray):
         from cupyx import empty_pinned
 
-        super().__init__(engine, x)
+        super().__init__(engine, len(x), row_format(x, engine.dtype))
         rows = bytes_of(x)
         self._x = empty_pinned(rows.shape, rows.dtype)
         self._x[...] = rows
@@ -128,8 +124,8 @@ class PassThere(StandingPass):
         """rows: (rows, inputs) on the GPU, which are read so."""
         from cupyx import empty_pinned
 
+        super().__init__(engine, len(rows), PLAIN)
         self._x = cupy().zeros(rows.shape, engine.dtype)
-        super().__init__(engine, self._x)
         self._out = cupy().empty((self.rows, engine.outputs), engine.dtype)
         types = {
             "GIVEN": rows.dtype.name,
