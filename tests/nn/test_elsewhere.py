@@ -114,6 +114,9 @@ def test_rows_on_the_gpu_are_predicted_there(
             gaps = x.copy()
             gaps[3, 1] = np.nan
             assert elsewhere.outputs_there(on_gpu, there(gaps), there) is None
+            # a refusal is of its call alone
+            out = elsewhere.outputs_there(on_gpu, there(x), there)
+            assert out.get().tobytes() == on_gpu.predict(x).tobytes()
             wider = np.hstack([x, x])
             assert elsewhere.outputs_there(on_gpu, there(wider), there) is None
             for member in on_gpu.members:  # which read all numbers as float32

@@ -515,6 +515,38 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
             assert line[4:] == [f"{ends[0]:.4g} to {ends[1]:.4g}"]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_coverage_by_range_of_a_quantile_is_that_of_a_loop(weighted):
+    """Whole numbers: many targets are their quantile, and not above it."""
+    rng = np.random.default_rng(3)
+    truth = np.repeat(rng.integers(0, 9, (200, 1)), 2, axis=1).astype(np.float64)
+    predicted = truth + rng.integers(-2, 3, (200, 2))
+    weights = weights_of(200) if weighted else None
+    net = nn.Network("2,2", "regression", loss="quantile=.1,.5")
+    net.targets = ["u"]
+    blocks = task_blocks.number_blocks(net, {}, truth, predicted, weights)
+    tables = tables_of(blocks)
+    w = np.ones(200) if weights is None else weights
+    assert "errors" not in pictures_of(blocks)
+    for k, share_of in enumerate(("0.1", "0.5")):
+        table = tables[f"coverage of u {share_of} by range of the prediction"]
+        seen = 0.0
+        for ends, count, share in table.lines:
+            low, high = map(float, ends.split(" to "))
+            is_last = ends == table.lines[-1][0]
+            rows = 0.0
+            covered = 0.0
+            for row in range(200):
+                value = predicted[row, k]
+                if low <= value < high or (is_last and value == high):
+                    rows += w[row]
+                    covered += w[row] * (truth[row, k] <= value)
+            assert count == (f"{rows:.1f}" if weighted else str(int(rows)))
+            assert share == f"{100 * covered / rows:.1f} %"
+            seen += rows
+        assert seen == w.sum()
+
+
 def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
     truth = np.linspace(1.0, 2.0, 16)[:, None] * 1e200
     blocks = task_blocks.number_blocks(
