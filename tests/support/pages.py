@@ -1,10 +1,20 @@
 """What tests of pages and pictures read from them."""
 
+import base64
 import html.parser
 import re
 import xml.etree.ElementTree as ET
+import zlib
 
 import numpy as np
+
+import nn
+from nn.pages.chart import Plot
+from nn.pages.page import Table
+
+NEAR = 1.5e-3  # of an axis: paths have tenths of a unit, of some hundred
+TWO = nn.Network("2,1", "binary")
+TWO.classes = ["ok", "fraud"]
 
 
 def named(pictures) -> dict:
@@ -158,3 +168,46 @@ def check_alone(text: str) -> Page:
     assert "prefers-color-scheme" not in text
     assert "color-scheme: light dark" in text
     return page
+
+
+# ---------------------------------------------------------------- blocks of a page
+
+
+def two_classes(weighted: bool, rows: int = 240):
+    """Truth, scores with ties on the borders of tenths, and weights."""
+    rng = np.random.default_rng(3)
+    scores = rng.integers(0, 21, rows) / 20
+    truth = (rng.random(rows) < 0.1 + 0.7 * scores).astype(int)
+    return truth, scores, rng.integers(1, 8, rows) / 4 if weighted else None
+
+
+def pictures_of(blocks) -> dict:
+    return named(block for block in blocks if isinstance(block, Plot))
+
+
+def tables_of(blocks) -> dict:
+    return {block.caption: block for block in blocks if isinstance(block, Table)}
+
+
+def area(points) -> float:
+    x, y = points.T
+    return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))
+
+
+def weights_of(rows: int) -> np.ndarray:
+    """Weights of rows, of which some are 0."""
+    rng = np.random.default_rng(12)
+    return rng.integers(0, 9, rows) / 4
+
+
+def pixels_of(image: str) -> np.ndarray:
+    """Return the bytes of a grey image of a cell."""
+    data = base64.b64decode(image.partition(",")[2])
+    width = int.from_bytes(data[16 : 16 + 4], "big")
+    height = int.from_bytes(data[20 : 20 + 4], "big")
+    at = data.index(b"IDAT")
+    size = int.from_bytes(data[at - 4 : at], "big")
+    start = at + 4
+    content = zlib.decompress(data[start : start + size])
+    lines = np.frombuffer(content, np.uint8).reshape(height, width + 1)
+    return lines[:, 1:]

@@ -1,0 +1,271 @@
+"""Groups that err most and single mistakes on a page, by loops."""
+
+import numpy as np
+import pytest
+from support.pages import TWO, pixels_of, weights_of
+
+import nn
+from nn.pages import task_blocks
+from nn.pages.page import Table
+from nn.test.errors import groups_that_err, row_losses
+from nn.test.sureness import Held
+
+
+def groups_by_loop(losses, members_of: dict, least: int, w) -> list:
+    """Return the lines of groups that err clearly more than all, the clearest first. w:
+    weights of the rows."""
+    counting = [k for k in range(len(losses)) if w[k] > 0]
+    mean = sum(losses[k] * w[k] for k in counting) / sum(w)
+    deviation = (sum(w[k] * (losses[k] - mean) ** 2 for k in counting) / sum(w)) ** 0.5
+    lines = []
+    for (column, values), of_group in members_of.items():
+        members = [k for k in of_group if w[k] > 0]
+        if least <= len(members) < len(counting):
+            rows = sum(w[k] for k in members)
+            own_mean = sum(losses[k] * w[k] for k in members) / rows
+            standard_error = deviation * sum(w[k] ** 2 for k in members) ** 0.5 / rows
+            above = (own_mean - mean) / standard_error
+            if above > 3:
+                if isinstance(rows, int):
+                    count = str(rows)
+                else:
+                    count = f"{rows:.1f}"
+                line = [
+                    column,
+                    values,
+                    count,
+                    f"{own_mean:.4g}",
+                    f"{own_mean / mean:.2f} times",
+                ]
+                lines.append((-above, line))
+    return [line for _, line in sorted(lines)]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_above(
+    weighted,
+):
+    rng = np.random.default_rng(8)
+    x = rng.permutation(400).astype(float)
+    word = np.where(x < 19, "few", np.where(x < 60, "bad", "good"))
+    gap = np.where(rng.random(400) < 0.1, np.nan, rng.normal(size=400))
+    columns = {"x": x, "word": word, "gap": gap, "y": x}
+    ds = nn.load(columns, target="y")
+    net = nn.Network("3,1", "regression")
+    net.columns = ["x", "word", "gap"]
+    errors = (
+        rng.random(400)
+        + 0.3 * (x < 19)
+        + 0.6 * (x >= 300)
+        + 0.5 * (word == "bad")
+        + 0.7 * np.isnan(gap)
+    )
+    if weighted:
+        weights = weights_of(400)
+    else:
+        weights = None
+    truth = np.zeros((400, 1))
+    scores = errors[:, None]
+    groups = task_blocks.groups(net, ds.x, truth, scores, weights)
+    members_of = {("gap", "(missing)"): np.flatnonzero(np.isnan(gap))}
+    for name in ("few", "bad", "good"):
+        members_of["word", name] = np.flatnonzero(word == name)
+    numbers_known = np.sort(gap[~np.isnan(gap)])
+    cases = (
+        ("x", x, np.quantile(x, [0, 0.25, 0.5, 0.75, 1])),
+        ("gap", gap, np.quantile(numbers_known, [0, 0.25, 0.5, 0.75, 1])),
+    )
+    for column, values, edges in cases:
+        for k in range(4):
+            low = edges[k]
+            high = edges[k + 1]
+            if k < 3:
+                is_below = values < high
+            else:
+                is_below = values <= high
+            members = np.flatnonzero((values >= low) & is_below)
+            members_of[column, f"{low:.4g} to {high:.4g}"] = members
+    if weighted:
+        w = weights.tolist()
+    else:
+        w = [1] * 400
+    expected = groups_by_loop(errors, members_of, 20, w)
+    assert len(expected) >= 2
+    assert groups.lines == expected
+    if weighted:
+        rows = f"{weights.sum():.1f}"
+    else:
+        rows = "400"
+    mean = np.average(errors, weights=weights)
+    assert groups.caption == f"groups of rows; all {rows}: {mean:.4g}"
+    assert groups.headers == [
+        "column",
+        "values",
+        "rows",
+        "mean absolute error",
+        "of all",
+    ]
+
+
+def test_a_group_needs_a_hundredth_of_the_rows_that_count():
+    rows = 6000
+    truth = np.zeros((rows, 1))
+    x = np.arange(rows)[:, None].astype(np.float32)
+    net = nn.Network("1,1", "regression")
+    weights = np.where(np.arange(rows) < 3000, 1.0, 0.0)
+    assert groups_that_err(net, x, truth, truth, weights).least == 30
+    assert groups_that_err(net, x, truth, truth).least == 60
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fifths_of_the_predictions_tell_what_the_intervals_of_their_rows_hold(weighted):
+    rng = np.random.default_rng(4)
+    rows = 100
+    scores = np.arange(rows, dtype=float)[:, None]
+    are_held = rng.random((rows, 1)) < 0.8
+    widths = rng.random((rows, 1))
+    weights = rng.integers(1, 5, rows).astype(float)
+    net = nn.Network("1,1", "regression")
+    held = Held(0.9, are_held, widths)
+    (table,) = task_blocks.sureness(net, held, scores, weights if weighted else None)
+    assert len(table.lines) == 5
+    for number, line in enumerate(table.lines):
+        part = slice(20 * number, 20 * number + 20)
+        counts = weights[part] if weighted else np.ones(20)
+        share = np.average(are_held[part, 0], weights=counts)
+        width = np.average(widths[part, 0], weights=counts)
+        assert float(line[1]) == counts.sum()
+        assert line[2] == f"{100 * share:.1f} %"
+        assert float(line[3]) == pytest.approx(width, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "share, text",
+    [
+        (0.0, "0 %"),
+        (0.004, "0.4 %"),
+        (0.0123, "1 %"),
+        (0.5, "50 %"),
+        (0.99, "99 %"),
+        (0.996, "99.6 %"),
+        (1.0, "100 %"),
+        (None, "undefined"),
+    ],
+)
+def test_a_share_near_none_or_all_has_more_digits(share, text):
+    assert task_blocks.percent_text(share) == text
+
+
+def test_a_group_of_one_heavy_row_is_less_sure_than_its_weight():
+    """Its mean's standard error, by the squares of its rows' shares."""
+    rng = np.random.default_rng(2)
+    word = np.where(np.arange(200) < 40, "bad", "good")
+    weights = rng.choice([1.0, 2.0, 12.0], 200)
+    truth = np.zeros((200, 1))
+    scores = rng.random((200, 1)) + 0.9 * (word == "bad")[:, None]
+    ds = nn.load({"word": word, "y": scores[:, 0]}, target="y")
+    net = nn.Network("1,1", "regression")
+    net.columns = ["word"]
+    (group,) = groups_that_err(net, ds.x, truth, scores, weights).clear
+    losses = scores[:, 0]
+    mean = np.average(losses, weights=weights)
+    deviation = np.sqrt(np.average((losses - mean) ** 2, weights=weights))
+    shares = weights[:40] / weights[:40].sum()
+    error = deviation * np.sqrt((shares**2).sum())
+    expected = ((shares * losses[:40]).sum() - mean) / error
+    assert group.column == "word"
+    assert group.values == "bad"
+    assert group.standard_errors == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "rows, bad, standard_errors, is_told",
+    [
+        (100, 20, 3.02, True),
+        (100, 20, 2.98, False),
+        (100, 19, 4.0, False),
+        (3000, 29, 9.0, False),
+        (3000, 30, 9.0, True),
+    ],
+)
+def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
+    rows, bad, standard_errors, is_told
+):
+    """Errors are 1 and 3 by turns; those of the group are shifted until it lies so far
+    above all."""
+    word = np.array(["bad"] * bad + ["good"] * (rows - bad))
+    base = np.where(np.arange(rows) % 2, 3.0, 1.0)
+
+    def above(shift: float) -> float:
+        losses = base + shift * (word == "bad")
+        return (losses[:bad].mean() - losses.mean()) / (losses.std() / bad**0.5)
+
+    low = 0.0
+    high = 100.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if above(middle) < standard_errors:
+            low = middle
+            high = high
+        else:
+            low = low
+            high = middle
+    ds = nn.load({"word": word, "y": base}, target="y")
+    losses = base + low * (word == "bad")
+    net = nn.Network("1,1", "regression")
+    net.columns = ["word"]
+    truth = np.zeros((rows, 1))
+    scores = losses[:, None]
+    groups = task_blocks.groups(net, ds.x, truth, scores)
+    assert isinstance(groups, Table) == is_told
+
+
+def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
+    truth = np.array([0, 1, 1])
+    scores = np.array([[0.2], [0.9], [0.0]], np.float32)
+    losses = row_losses(TWO, truth, scores)
+    expected = [-np.log(0.8), -np.log(0.9), -np.log(1e-12)]
+    assert losses == pytest.approx(expected, rel=1e-6)
+    three = nn.Network("2,3", "multiclass")
+    scores = np.array([[0.2, 0.5, 0.3], [0.1, 0.8, 0.1]])
+    expected = pytest.approx([-np.log(0.3), -np.log(0.1)])
+    assert row_losses(three, np.array([2, 0]), scores) == expected
+    linear = nn.Network("2,1:linear", "binary", loss="mse")
+    linear.threshold = 0.4
+    assert row_losses(
+        linear, np.array([0, 1, 1]), np.array([[0.4], [0.4], [0.39]])
+    ).tolist() == [1, 0, 1]
+    numbers_net = nn.Network("2,2", "regression")
+    assert row_losses(
+        numbers_net, np.array([[1.0, 5.0]]), np.array([[3.0, 4.0]])
+    ).tolist() == [1.5]
+
+
+def test_the_worst_mistakes_are_the_largest_losses_with_their_labels_and_pixels():
+    rng = np.random.default_rng(9)
+    x = rng.random((30, 1, 2, 3)) * 4 - 2
+    truth = rng.integers(0, 3, 30)
+    scores = rng.dirichlet(np.ones(3), 30)
+    net = nn.Network("1x2x3,3", "multiclass")
+    net.classes = ["a", "b", "c"]
+    table = task_blocks.mistakes(net, x, truth, scores)
+    order = sorted(range(30), key=lambda k: scores[k, truth[k]])[:12]
+    rows = []
+    for k in order:
+        predicted = int(np.argmax(scores[k]))
+        rows.append([str(k), "abc"[truth[k]], "abc"[predicted]])
+    assert [line[1:] for line in table.lines] == rows
+    for line, k in zip(table.lines, order, strict=True):
+        low = x[k].min()
+        high = x[k].max()
+        expected = 255 * (x[k, 0] - low) / (high - low)
+        assert np.array_equal(pixels_of(line[0]), expected.astype(np.uint8))
+
+
+def test_true_and_predicted_values_near_a_thousand_million_are_told_apart():
+    truth = np.array([[1_234_567_890.0], [2.0]])
+    scores = truth + [[5.0], [0.5]]
+    net = nn.Network("1x1x2,1", "regression")
+    table = task_blocks.mistakes(net, np.zeros((2, 1, 1, 2)), truth, scores)
+    texts = [line[2:] for line in table.lines]
+    assert texts == [["1,234,567,890", "1,234,567,895"], ["2", "2.5"]]

@@ -1,0 +1,237 @@
+"""Losses, columns and sentences of a page, computed another way."""
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from support.pages import NEAR, TWO, Drawing, named, tables_of, texts, two_classes
+
+import nn
+from nn.pages import model_page, task_blocks
+from nn.test import binary_report, multiclass_report, regression_report
+from nn.test.drift import ColumnDrift
+
+
+def trained_by(history: dict, monitor: str = "loss", members: int = 1):
+    return SimpleNamespace(
+        history=history,
+        members=[None] * members,
+        config={"monitor": monitor},
+        loss="mse",
+        target_scaling=None,
+    )
+
+
+@pytest.mark.parametrize(
+    "monitor, values, best",
+    [
+        ("roc_auc", [0.5, 0.9, None, 0.9, 0.7], 2),
+        ("log_loss", [0.5, 0.4, None, 0.9, 0.4], 2),
+        ("rmse", [3, 2, 2, 5, 1], 5),
+    ],
+)
+def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(
+    monitor, values, best
+):
+    losses = [100.0, 30.0, 10.0, 4.0, 2.0]
+    of_validation = [120.0, 50.0, 20.0, 9.0, 8.0]
+    history = {"loss": losses, "val_loss": of_validation, "val_metric": values}
+    pictures = named(model_page._losses_by_epoch(trained_by(history, monitor)))
+    for number, curve in enumerate((losses, of_validation)):
+        drawing = Drawing(pictures["loss"], (False, True))
+        drawn = drawing.points(f"l s{number}")
+        assert np.allclose(drawn[:, 0], [1, 2, 3, 4, 5], atol=0.02)
+        assert np.allclose(drawn[:, 1], curve, rtol=0.01)
+    names = [line.name for line in pictures["loss"].lines]
+    assert names == ["training rows", "validation rows"]
+    drawn = Drawing(pictures["metric"]).points("l s0")
+    pairs = []
+    for epoch, value in enumerate(values, 1):
+        if value is not None:
+            pairs.append((epoch, value))
+    assert np.allclose(drawn, pairs, atol=0.02)
+    points = Drawing(pictures["metric"]).points("r")
+    assert np.allclose(points[:, 0], best, atol=0.02)
+    assert (
+        pictures["metric"].title
+        == f"{monitor} while training; epoch {best} is the best"
+    )
+
+
+def test_the_table_of_thresholds_has_the_costs_of_the_rule_of_the_training():
+    """A false alarm costs 1, a missed row 5."""
+    truth, scores, weights = two_classes(True)
+    net = nn.Network("2,1", "binary")
+    net.facts = replace(net.facts, config={"threshold": "cost=1:5"})
+    result = binary_report(truth, scores, 0.3, weights)
+    blocks = task_blocks.two_class_blocks(net, result, truth, scores[:, None], weights)
+    table = tables_of(blocks)["thresholds"]
+    assert table.headers[-1] == "cost"
+    for line in table.lines:
+        alarms = scores >= float(line[0].split()[0])
+        false_alarms = weights[alarms & (truth == 0)].sum()
+        missed = weights[~alarms & (truth == 1)].sum()
+        assert float(line[-1]) == pytest.approx(false_alarms + 5 * missed)
+
+
+def test_the_columns_tell_shares_ranges_medians_and_gaps():
+    words = ["red"] * 50 + ["green"] * 30 + ["blue"] * 10 + ["grey"] * 6 + ["pink"] * 4
+    rng = np.random.default_rng(0)
+    size = np.concatenate(
+        [np.arange(1.0, 76.0), np.full(5, 100.0), np.full(20, np.nan)]
+    )
+    gappy = ["x"] * 30 + ["y"] * 10 + [""] * 60
+    table = []
+    for word, number, other in zip(words, size, gappy, strict=True):
+        table.append(
+            {
+                "word": word,
+                "size": str(number) if number == number else "",
+                "gappy": other,
+                "y": rng.normal(),
+            }
+        )
+    ds = nn.load(table, target="y")
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=1, holdout=0)
+    table = model_page._columns(net, ds.x)[0]
+    by_name = {line[0]: line[3:] for line in table.lines}
+    assert by_name["word"] == ["red 50%, green 30%, blue 10%, 2 more", "", ""]
+    assert by_name["gappy"] == ["x 75%, y 25%", "", "60.0%"]
+    some = model_page._columns(net, ds.x[np.arange(0, 90)])[0].lines[0]
+    assert some[3] == "red 56%, green 33%, blue 11%", "and no other word"
+    most = model_page._columns(net, ds.x[np.arange(0, 96)])[0].lines[0]
+    assert most[3] == "red 52%, green 31%, blue 10%, 1 more"
+    counts = [0] * 12
+    for value in size[:80]:
+        counts[min(int((value - 1) / 99 * 12), 11)] += 1
+    most = max(counts)
+    rows = []
+    for count in counts:
+        rows.append(" ▁▂▃▄▅▆▇█"[-(-8 * count // most)])
+    bars = "".join(rows)
+    assert by_name["size"] == ["1 to 100, median 40.5", bars, "20.0%"]
+    assert " " in bars
+    assert "█" in bars
+
+
+@pytest.mark.parametrize("targets", [2, 3, 4])
+def test_each_targets_figures_stand_beside_its_name_however_the_table_lies(targets):
+    headers = ["target", "RMSE", "MAE", "R2"]
+    lines = [[f"t{k}", f"r{k}", f"m{k}", f"d{k}"] for k in range(targets)]
+    table = model_page._by_target(headers, lines)
+    if targets < 3:
+        found = [list(line) for line in zip(table.headers, *table.lines, strict=True)]
+    else:
+        found = [table.headers, *table.lines]
+    assert found == [headers, *lines]
+
+
+def test_the_shares_of_a_drifted_column_are_drawn_in_their_colours():
+    counts = np.array([[5, 0, 40, 40, 0, 15], [0, 0, 30, 10, 0, 10]])
+    labels = ["missing", "below 1", "from 1 to 2", "from 2 to 4", "", "above 4"]
+    column = ColumnDrift("size", labels, counts, slice(2, 5), "1 to 4")
+    picture = model_page._distributions(column, 0)
+    assert list(picture.x.words) == ["missing", "1 to 2", "2 to 4", "above 4"]
+    kept = counts[:, [0, 2, 3, 5]]
+    svg = picture.svg()
+    assert texts(svg)[-2:] == ["training", "these rows"]
+    ticks = re.findall(r'y="([\d.]+)" class="e">([\d.]+)<', svg)
+    heights = [(float(y) - 4, float(share)) for y, share in reversed(ticks)]
+    for number, rows in enumerate(kept):
+        path = re.search(f'class="mark s{number}" d="([^"]+)"', svg)[1]
+        places = [float(y) for y in re.findall(r" ([\d.]+)h0", path)]
+        shares = np.interp(places, *np.transpose(heights))
+        assert np.allclose(shares, rows / rows.sum(), atol=NEAR)
+
+
+def test_the_answer_has_the_rates_of_the_rows():
+    truth, scores, weights = two_classes(True)
+    intervals = {"recall": [0.25, 0.75], "roc_auc": None}
+    result = binary_report(truth, scores, 0.5, weights) | {"intervals": intervals}
+    alarms = scores >= 0.5
+    positives = weights[truth == 1].sum()
+    called = weights[alarms].sum()
+    hits = weights[alarms & (truth == 1)].sum()
+    hit = f"{hits:.1f}"
+    assert task_blocks.answer(TWO, result, "rows") == (
+        f"Class fraud: of {positives:.1f} such rows among 240 rows the model finds {hit}"
+        f" ({hits / positives:.0%}, 25 to 75 %); of the {called:.1f} that it names {hit} are right"
+        f" ({hits / called:.0%}; of rows named by chance {positives / weights.sum():.0%} would be). "
+        f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4g}."
+    ).replace("%,", " %,").replace("%;", " %;").replace("% would", " % would")
+    truth = np.array([0, 0, 1, 2, 0, 1])
+    scores = np.eye(3)[[0, 1, 1, 1, 0, 1]]
+    several = nn.Network("2,3", "multiclass")
+    answer = task_blocks.answer(several, multiclass_report(truth, scores), "new rows")
+    assert (
+        answer
+        == "Of 6 new rows the model names the right one of 3 classes for 4 (67 %);"
+        " always naming the most frequent one is right for 3 (50 %)."
+    )
+    truth = np.array([[1.0], [2.0], [6.0]])
+    predicted = np.array([[2.0], [2.0], [4.0]])
+    answer = task_blocks.answer(
+        nn.Network("2,1", "regression"), regression_report(truth, predicted), "rows"
+    )
+    rmse = (5 / 3) ** 0.5
+    r2 = 1 - 5 / 14
+    by_mean = np.std(truth)
+    assert answer == (
+        f"On 3 rows the model is off by 1 on average, by {rmse:.4g} as root mean square;"
+        f" always naming the mean is off by {by_mean:.4g}. R2 {r2:.4g}."
+    )
+
+
+def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_rows():
+    low = [3.0, -0.5, 0.0, -1234.5]
+    correlated = [("b", "a", -0.953)]
+    mean = [4.0, 1.0, 0.1, -2.0]
+    high = [5.0, 2.5, 0.2, -1.0]
+    importances = SimpleNamespace(
+        metric="rmse",
+        baseline=1.25,
+        rows=9,
+        names=["a", "b", "c", "d"],
+        mean=mean,
+        low=low,
+        high=high,
+        holds=[True] * 4,
+        correlated=correlated,
+    )
+    net = nn.Network("4,1", "regression")
+    points = [(1.0, [0.5]), (2.0, [0.75]), (4.0, [2.0])]
+    table, picture, message = model_page._importance(net, importances, {"a": points})
+    expected = [
+        ["a", "█" * 12, "4", "3 to 5"],
+        ["b", "███", "1", "-0.5 to 2.5"],
+        ["c", "▎", "0.1", "0 to 0.2"],
+        ["d", "", "-2", "-1,234 to -1"],
+    ]
+    assert table.lines == expected
+    assert table.caption.startswith("how much worse RMSE (1.25) is")
+    expected = [[1, 0.5], [2, 0.75], [4, 2]]
+    assert np.allclose(Drawing(picture).points("l s0"), expected, atol=0.02)
+    assert (
+        message
+        == "b and a are correlated (-0.95): what one of them says, the other may say too."
+    )
+    # the three strongest of all pairs
+    importances.correlated = [(name, "z", 0.99) for name in "abcd"]
+    _, _, *messages = model_page._importance(net, importances, {"a": points})
+    assert [message[:7] for message in messages] == ["a and z", "b and z", "c and z"]
+    picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3, (0, 1))
+    assert picture.lines[0].x == [0, 1]
+    assert picture.lines[0].y == [0.25, 0.5]
+    assert picture.x.words == ("red", "(missing)")
+    assert picture.lines[0].name == "class fraud"
+    three = nn.Network("2,3", "multiclass")
+    three.classes = ["a", "b", "c"]
+    picture = model_page._curve(
+        three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0, (0, 1)
+    )
+    expected = {"class a": [0.2, 0.6], "class b": [0.3, 0.3], "class c": [0.5, 0.1]}
+    assert {line.name: line.y for line in picture.lines} == expected
