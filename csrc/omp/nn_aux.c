@@ -178,6 +178,8 @@ INLINE vec deviance_v(real power, vec z, vec y, vec *slope)
 INLINE vec class_weight_v(vec *y)
 {
     vec size = size_of(*y), one = splat(1);
+    if (sum_of(size) < (real)LEAST_WEIGHTED)    /* none of them; a sum with a nan may hide one */
+        return one;
     ivec is_weighted = size >= splat((real)LEAST_WEIGHTED);
     *y = pick(is_weighted, pick(*y > 0, one, (vec){}), *y);
     return pick(is_weighted, size * (real)(1 / WEIGHT_UNIT), one);
