@@ -143,7 +143,8 @@ def background_rows(
     net: Network, source=None, seed: int = 0, model="the model"
 ) -> Background:
     """Return at most 100 rows, drawn by the seed, of a file, of a data set, or (None)
-    of the training file; rows of weight 0 are none.
+    of the training file, of which those without a target are none; nor are rows of
+    weight 0.
 
     They are people's data, so that no model file holds them; a network that was trained
     in this process has some of its training, for data that no file holds. model: what
@@ -164,8 +165,7 @@ def background_rows(
     if isinstance(source, Dataset):
         background = Background.of(source)
     else:
-        is_labelled = is_of_training and _has_weights(net)
-        background = _background_of(net, source, labelled=is_labelled)
+        background = _background_of(net, source, labelled=is_of_training)
     return background.drawn(BACKGROUND, seed)
 
 

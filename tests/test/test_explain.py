@@ -18,7 +18,7 @@ from nn.terminal import progress
 from nn.test import shapley
 from nn.test.importance import curves, importance
 from nn.test.shapley import Explainer, explain
-from nn.test.values import Value
+from nn.test.values import Value, raw_data
 from nn.utils import DataError, UsageError
 
 COLUMNS = ["a", "b", "word", "c"]
@@ -886,6 +886,27 @@ def test_weights_count_in_walks_and_in_the_command(folder, by_permutations):
     with open("why.csv") as file:
         bases = [float(row["base"]) for row in csv.DictReader(file)]
     np.testing.assert_allclose(bases, explanation.base_values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_the_background_of_a_training_file_are_the_rows_that_were_trained_on(
+    folder, weight
+):
+    """A row without a target, or of weight 0, was not."""
+    rows = weighted(160)
+    for row in rows[1::4]:
+        row["y"] = None
+    write(rows)
+    settings = {"layers": "auto,4:tanh,1", "epochs": 2}
+    drop = None if weight else "w"
+    model = package.fit("t.csv", "y", weight=weight, drop=drop, **settings)
+    model.save("m.bin")
+    kept = model.network.background
+    of_file = shapley.background_rows(package.Network.of_file("m.bin"))
+    assert len(of_file) == (79 if weight else 100)
+    of_both = [raw_data(rows.x).astype(str) for rows in (of_file, kept)]
+    np.testing.assert_array_equal(*of_both)
+    np.testing.assert_array_equal(of_file.weights, kept.weights)
 
 
 @pytest.mark.parametrize(
