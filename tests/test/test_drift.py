@@ -187,14 +187,18 @@ def test_each_fold_predicts_its_part_of_the_rows():
 
 @pytest.mark.parametrize("task", ["binary", "multilabel"])
 def test_each_fold_predicts_by_its_temperature_and_its_threshold(task):
-    """Rows 0, 2, ... by the first of two folds, the others by the second."""
+    """Rows 0, 2, ... by the networks of the first of two folds, the others by the
+    second, each as often as it counts."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(120, 2)).astype(np.float32)
     y = (x + rng.normal(size=(120, 2)) > 0).astype(int)
     outputs = 1 if task == "binary" else 2
     ds = nn.Dataset(x, y[:, 0] if task == "binary" else y, task)
-    net = nn.Network(f"2,{outputs}", task)
-    nn.train(net, ds, folds=2, epochs=20, holdout=0.0, learning_rate=0.02)
+    nets = [nn.Network(f"2,{outputs}", task, seed=seed) for seed in (0, 7)]
+    for net, rate in zip(nets, (0.02, 0.2), strict=True):
+        nn.train(net, ds, folds=2, epochs=20, holdout=0.0, learning_rate=rate)
+    weights = [1.0, 2.0, 8.0, 3.0]
+    net.combine([member for one in nets for member in one.members], weights)
     temperatures = [0.2, 5.0]
     cuts = [[0.7, 0.45], [0.6, 0.45]][outputs - 1]
     crossed = replace(net.crossed, temperatures=temperatures, thresholds=cuts)
@@ -203,8 +207,12 @@ def test_each_fold_predicts_by_its_temperature_and_its_threshold(task):
     for k, column in enumerate(columns):
         scores = []
         for row in range(120):
-            member = net.members[row % 2]
-            score = float(member.predict(x[row : row + 1])[0, k])
+            of_fold = slice(row % 2, None, 2)
+            of_members = [
+                member.predict(x[row : row + 1])[0, k]
+                for member in net.members[of_fold]
+            ]
+            score = np.average(of_members, weights=weights[of_fold])
             logit = np.log(score / (1 - score)) / temperatures[row % 2]
             scores.append(1 / (1 + np.exp(-logit)))
         if task == "binary":
