@@ -5,6 +5,7 @@ model file knows."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections import Counter
@@ -659,9 +660,14 @@ def page_of_comparison(
     names = [basename(model) for model in models]
     if names[0] == names[1]:
         names = [f"{names[0]} (1)", f"{names[1]} (2)"]
-    verdict = result["verdict"]
-    for model, name in zip(models, names, strict=True):
-        verdict = verdict.replace(model, name)
+    # the longer one first, of which the other may be a part
+    longer_first = sorted(models, key=len, reverse=True)
+    name_of_model = dict(zip(models, names, strict=True))
+    verdict = re.sub(
+        "|".join(map(re.escape, longer_first)),
+        lambda found: name_of_model[found[0]],
+        result["verdict"],
+    )
     headers = ["", *names, "difference", INTERVAL_HEADER]
     lines = _of_page(figures.comparison_lines(result, figure_text))
     metrics = Table(f"{result['rows']} rows", headers, lines)

@@ -127,6 +127,12 @@ def test_a_comparison_shows_each_models_own_numbers():
     ]
     assert table.lines == expected
     assert differ.lines == [["7", "1.5", "0.123", "2; 3"]]
+    for models in (["a.bin", "x/a.bin"], ["x/a.bin", "a.bin"]):
+        verdict = f"{models[1]} is better than {models[0]}: RMSE 1 beside 2"
+        named = dict(models=models, rows=12, verdict=verdict, metrics={}, disagree=[])
+        report = model_page.page_of_comparison(named)
+        verdict = "a.bin (2) is better than a.bin (1): RMSE 1 beside 2."
+        assert report.answer == [verdict]
 
 
 def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
