@@ -20,6 +20,7 @@ from support.tables import csv_of
 
 import nn
 from nn.commands.predictions import fold_table, prediction_table
+from nn.data.scaling import Scaling
 
 HUGE = "3e38"  # a number of float32, but not when it is divided by a deviation of 0.001
 
@@ -324,6 +325,20 @@ def test_values_that_overflow_inside_a_network_are_refused(rows):
             nn.DataError, match=rf"^row {rows}, column 2 of 2: {message}"
         ):
             net.predict(x)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_networks_any_may_have_the_value_that_is_furthest_out(order):
+    """One divides the second column by so much that for it the first is further."""
+    divided = Scaling("standardization", np.zeros(2), np.array([1.0, 1e20]))
+    nets = [nn.Network("2,1", "regression", seed=seed) for seed in (0, 1)]
+    for net, scaling in zip(nets[::order], (Scaling(), divided), strict=True):
+        net.set_parameters({"layer0.weight": np.full((1, 2), 10)})
+        net.scaling = scaling
+    net = nn.Network("2,1", "regression")
+    net.combine(nets, [1.0, 1.0])
+    with pytest.raises(nn.DataError, match=r"column 2 of 2: found 3e\+38"):
+        net.predict(np.array([[1e30, 3e38]], np.float32))
 
 
 @pytest.fixture

@@ -121,6 +121,16 @@ def test_plain_numbers_are_known_at_once(monkeypatch):
         )
 
 
+def test_a_network_that_is_trained_again_forgets_the_fields_that_it_knows():
+    age = [-999.0 if k % 5 == 0 else k % 9 for k in range(ROWS)]
+    table = {"age": age, "y": [k / 7 for k in range(ROWS)]}
+    row = {"age": -999.0}
+    net = trained_on(nn.load(table, target="y"))
+    net.predict(row)
+    nn.train(net, nn.load(table, target="y", missing="-999"), epochs=1)
+    np.testing.assert_array_equal(net.predict(row), net.copied().predict([row]))
+
+
 def test_what_the_reader_tells_of_a_row_it_tells_each_time(trained, caplog):
     table, net = trained
     for name in ("age", "usual", "paid", "day"):

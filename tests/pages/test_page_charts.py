@@ -101,6 +101,11 @@ def test_a_line_of_many_points_keeps_those_that_move_by_a_step_of_the_grid():
     y = np.cumsum(np.random.default_rng(0).random(10_000)[5000:])
     assert np.abs(np.interp(x, kept_x, kept_y) - y).max() < 0.01 * y.max()
     assert len(Line("", np.arange(400), np.zeros(400)).x) == 400
+    # of a staircase, as a ROC curve is, every corner
+    steps = np.repeat(np.arange(12) / 11, 100)
+    corners = [*zip(steps[:-50], steps[50:], strict=True)]
+    stairs = Line("", *zip(*corners, strict=True))
+    assert {*zip(stairs.x, stairs.y, strict=True)} == {*corners}
 
 
 def test_a_comparison_shows_each_models_own_numbers():

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from support.command_line import (
 from support.sweeps import measure_briefly, start_sweep
 
 import nn
+from nn.backends.engine import TimedStep
 from nn.data.splits import split_rows
 from nn.layers import parse
 from nn.study import solar, sweep
@@ -203,12 +206,22 @@ def test_a_line_tells_all_that_was_measured(swept):
 def test_set_up_is_apart_from_the_epochs():
     times = sweep._EpochTimes()
     for number, seconds in enumerate([1.5, 0.2, 0.4, 0.3]):
-        times.epoch(number, 4, 0.0, 0.0, seconds, 9.0)
+        times.epoch(number, 4, 0.0, 0.0, seconds, 9000.0 * seconds)
     expected = {"setup_s": pytest.approx(0.25 + 1.2), "epoch_s": 0.3}
     assert times.seconds_of_parts(0.25) == expected
     alone = sweep._EpochTimes()
-    alone.epoch(0, 1, 0.0, 0.0, 1.5, 9.0)
+    alone.epoch(0, 1, 0.0, 0.0, 1.5, 9000.0)
     assert alone.seconds_of_parts(0.25) == {"setup_s": 0.25, "epoch_s": 1.5}
+    steps = [TimedStep("forward", 0, 1.0, 1.002), TimedStep("update", 0, 1.0, 1.001)]
+    longer = [TimedStep("forward", 0, 2.0, 2.001), TimedStep("update", 0, 2.0, 2.004)]
+    for batches, of_epochs, median, most in (
+        ([], times, 2.7, 3.51),  # 1.8, 3.6, 2.7 ms of the epochs but the first
+        ([], alone, 9.0, 9.0),
+        ([steps, longer], times, 3.0, 3.9),
+    ):
+        engine = SimpleNamespace(recorded=partial(list, batches))
+        expected = {"batch_ms": median, "batch_p95_ms": most}
+        assert sweep._batch_times(engine, of_epochs) == pytest.approx(expected)
 
 
 def test_one_gpu_alone_is_an_entry_however_it_would_share_and_null_is_a_default(folder):
