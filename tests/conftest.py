@@ -39,7 +39,7 @@ with contextlib.suppress(ImportError):  # tests/gpu does without it
     settings.register_profile("nn", deadline=None, max_examples=100 * EFFORT)
     settings.load_profile("nn")
 
-from support.command_line import ONE, environment, succeed, write_two_classes  # noqa: E402
+from support.command_line import ONE, argv, environment, succeed, write_two_classes  # noqa: E402
 from support.launches import Mpi, find_mpi  # noqa: E402
 from support.mixed_table import write_table  # noqa: E402
 from support.networks import require  # noqa: E402
@@ -259,15 +259,7 @@ def two(folder):
 def trained(two):
     """A model of two.csv in m.bin."""
     succeed(
-        *ONE,
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        30,
-        "--learning_rate",
-        0.01,
+        *ONE, *argv("--dataset two.csv --model m.bin --epochs 30 --learning_rate 0.01")
     )
     return two.parent / "m.bin"
 

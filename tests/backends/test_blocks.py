@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import pytest
 from support import plain_layers
-from support.command_line import run
+from support.command_line import argv, run
 from support.distances import relative_distance
 from support.epochs import ended, settings
 from support.networks import TABLES, TOLERANCE, check_against_numpy, fill, network
@@ -302,17 +302,7 @@ def test_a_field_with_line_breaks_does_not_move_the_place_of_a_bad_one(
         table.writerow([row / 7, "two\nlines\nand one", row % 2])
     table.writerow(["broken", "plain", 1])
     (folder / "t.csv").write_text(written.getvalue())
-    result = run(
-        "train",
-        "t.csv",
-        "-m",
-        "m.bin",
-        "--numbers",
-        "size",
-        "--strict",
-        "--drop",
-        "remark",
-    )
+    result = run(*argv("train t.csv -m m.bin --numbers size --strict --drop remark"))
     assert result.code == 65
     assert f'data row {rows_before + 3}, column size: found "broken"' in result.err
     with open(folder / "t.csv", "a") as file:

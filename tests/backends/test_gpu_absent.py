@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import cffi
 import pytest
-from support.command_line import run
+from support.command_line import argv, run
 
 import nn
 from nn import backends
@@ -132,10 +132,7 @@ def test_the_command_line_says_it_in_one_line(datasets, folder):
         "--train",
         "--dataset",
         datasets / "CC.csv",
-        "--model",
-        "m.bin",
-        "--backend",
-        "cuda",
+        *argv("--model m.bin --backend cuda"),
     )
     assert result.code == 2
     assert result.err[:20] == "nn: --backend cuda: "

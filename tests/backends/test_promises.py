@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from support.command_line import environment
+from support.command_line import argv, environment
 from support.distances import relative_distance
 from support.networks import flattened
 
@@ -528,11 +528,7 @@ def test_lesser_instruction_sets_are_right_too(claims, isa):
     tests = [f"{__file__}::{test.__name__}" for test in CLAIMS[claims]]
     command = [
         sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
+        *argv("-m pytest -q -p no:cacheprovider"),
         "-m",
         "not long",
         "-k",

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 from support import launches
-from support.command_line import position, succeed, write_two_classes
+from support.command_line import argv, position, succeed, write_two_classes
 from support.distances import relative_distance
 from support.launches import (
     MIRRORED,
@@ -211,16 +211,7 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     ],
 )
 def test_weights_and_the_best_epoch_are_those_of_one_process(mpich, folder, how, more):
-    given = [
-        *SMALL,
-        "--epochs",
-        5,
-        "--dtype",
-        "float64",
-        "--json",
-        "--class_weight",
-        "1,3",
-    ]
+    given = [*SMALL, *argv("--epochs 5 --dtype float64 --json --class_weight 1,3")]
     given += ["--validation", 0.3, "--monitor", "brier", "--patience", 2, *more]
     alone = succeed(*given).json
     several = json.loads(mpich.train(3, *given, "--distribute", how).stdout)
@@ -392,14 +383,7 @@ def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
     else:
         time_flags = []
     command = [
-        "--train",
-        "--dataset",
-        data,
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
-        "-q",
+        *argv(f"--train --dataset {data} --model m.bin --effort quick -q"),
         *time_flags,
     ]
     succeed(*command)

@@ -15,7 +15,7 @@ from glob import glob
 from pathlib import Path
 
 import pytest
-from support.command_line import ONE, REPOSITORY, environment, position, succeed
+from support.command_line import ONE, REPOSITORY, argv, environment, position, succeed
 from support.launches import find_mpi, ours
 
 from nn.backends import TRAITS
@@ -248,14 +248,7 @@ def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(
     assert output.count("held-out rows") == 1  # only what is finished is tested
     monkeypatch.chdir(slurm.project)
     succeed(
-        *ONE,
-        "--dataset",
-        "datasets/CC.csv",
-        "--epochs",
-        3000,
-        "--model",
-        "peace.bin",
-        "--quiet",
+        *ONE, *argv("--dataset datasets/CC.csv --epochs 3000 --model peace.bin --quiet")
     )
     model = slurm.project / f"requeued-{job}.bin"
     expected = (slurm.project / "peace.bin").read_bytes()
@@ -402,10 +395,7 @@ def test_srun_starts_ranks_that_train_one_model(slurm, pmi):
         *ONE,
         "--dataset",
         slurm.project / "datasets/CC.csv",
-        "--epochs",
-        3,
-        "--json",
-        "--quiet",
+        *argv("--epochs 3 --json --quiet"),
     ]
     output = succeed(*alone, "--model", slurm.project / "one.bin")
     expected = output.json["loss"]
@@ -476,10 +466,7 @@ def test_a_rank_of_srun_that_is_killed_ends_the_other(slurm, pmi):
                 *SHARED,
                 "--epochs",
                 10**6,
-                "--model",
-                "k.bin",
-                "--checkpoint",
-                "k.ck",
+                *argv("--model k.bin --checkpoint k.ck"),
             ],
         )
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.command_line import (
     ONE,
+    argv,
     run,
     succeed,
     write_numbers,
@@ -389,13 +390,7 @@ def test_outputs_that_no_class_belongs_to_are_refused(folder):
         count = len(labels)
         message = f"column y: {count} classes, expected 16, one per output of the network; let --layers end in {count}"
         refused = run(
-            "--train",
-            "--dataset",
-            f"{name}.csv",
-            "--layers",
-            "auto,16",
-            "--model",
-            "m.bin",
+            *argv(f"--train --dataset {name}.csv --layers auto,16 --model m.bin")
         )
         assert refused.code in (2, 65)
         assert message in refused.err
@@ -438,25 +433,14 @@ def test_a_threshold_that_no_score_can_have_is_refused(two, threshold):
     message = f"--threshold {threshold}: the scores are from 0 to 1"
     refused = run(
         *ONE,
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
+        *argv("--dataset two.csv --model m.bin --epochs 1"),
         f"--threshold={threshold}",
     )
     assert refused.code == 2
     assert message in refused.err
     assert refused.err.count("\n") <= 3
     chosen = run(
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
+        *argv("--train --dataset two.csv --model m.bin --effort quick"),
         f"--threshold={threshold}",
     )
     assert chosen.code == 2
@@ -491,14 +475,7 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
         message = "is for two classes, the task is "
         refused = run(
             *ONE,
-            "--dataset",
-            f"{name}.csv",
-            "--model",
-            "m.bin",
-            "--epochs",
-            1,
-            "--threshold",
-            0.3,
+            *argv(f"--dataset {name}.csv --model m.bin --epochs 1 --threshold 0.3"),
         )
         assert refused.code == 2
         assert message in refused.err
@@ -508,13 +485,7 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
         )
         for mode in ("--test", "--predict"):
             refused = run(
-                mode,
-                "--model",
-                f"{name}.bin",
-                "--dataset",
-                f"{name}.csv",
-                "--threshold",
-                0.5,
+                mode, *argv(f"--model {name}.bin --dataset {name}.csv --threshold 0.5")
             )
             assert refused.code == 2
             assert message in refused.err

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_two_classes
+from support.command_line import argv, run, succeed, write_two_classes
 
 import nn
 
@@ -110,17 +110,7 @@ def test_wrong_use_prints_its_line_alone(passengers):
 def test_compare_ends_with_a_code_that_says_which_is_better(folder):
     write_two_classes(folder / "two.csv", rows=400)
     for name, epochs in (("a.bin", 1), ("b.bin", 60)):
-        succeed(
-            "train",
-            "two.csv",
-            "-m",
-            name,
-            "--layers",
-            "2,8,1",
-            "--epochs",
-            epochs,
-            "-q",
-        )
+        succeed(*argv(f"train two.csv -m {name} --layers 2,8,1 --epochs {epochs} -q"))
     nn.Model.load("b.bin").save("c.bin")
     plain = run("compare", "a.bin", "b.bin")
     checked = run("compare", "a.bin", "b.bin", "--check")

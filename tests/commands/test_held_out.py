@@ -1,7 +1,7 @@
 """--test without --dataset: the rows that the training held out, where its data are."""
 
 import pytest
-from support.command_line import ONE, run, succeed, write_two_classes
+from support.command_line import ONE, argv, run, succeed, write_two_classes
 
 
 def test_held_out_rows_are_tested_where_the_data_was_or_beside_the_model(
@@ -68,16 +68,9 @@ def test_a_model_that_held_nothing_out_or_cannot_tell_asks_for_data(
 
 def test_reference_tests_all_rows(two):
     succeed(
-        "--train",
-        "--reference",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,4,1",
-        "--epochs",
-        1,
+        *argv(
+            "--train --reference --dataset two.csv --model m.bin --layers 2,4,1 --epochs 1"
+        )
     )
     for flags in (["--reference"], []):
         result = succeed("--test", "--model", "m.bin", *flags, "--json")
@@ -104,16 +97,9 @@ def test_the_target_column_of_a_file_without_names_is_remembered(folder):
     (folder / "first.csv").write_text(text)
     succeed(
         *ONE,
-        "--dataset",
-        "first.csv",
-        "--target",
-        0,
-        "--model",
-        "m.bin",
-        "--epochs",
-        30,
-        "--learning_rate",
-        0.01,
+        *argv(
+            "--dataset first.csv --target 0 --model m.bin --epochs 30 --learning_rate 0.01"
+        ),
     )
     whole = succeed(
         "--test", "--model", "m.bin", "--dataset", "first.csv", "--json"
@@ -123,17 +109,7 @@ def test_the_target_column_of_a_file_without_names_is_remembered(folder):
 
 
 def test_the_threshold_is_kept_in_the_model_and_can_be_overruled(two):
-    succeed(
-        *ONE,
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--threshold",
-        0.25,
-        "--epochs",
-        1,
-    )
+    succeed(*ONE, *argv("--dataset two.csv --model m.bin --threshold 0.25 --epochs 1"))
     assert succeed("--test", "--model", "m.bin", "--json").json["threshold"] == 0.25
     result = succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json")
     assert result.json["threshold"] == 0.75

@@ -9,6 +9,7 @@ import pandas
 import pytest
 from support.command_line import (
     ONE,
+    argv,
     predictions,
     run,
     succeed,
@@ -136,16 +137,7 @@ def test_arrays_are_predicted_too(folder, small_blocks):
     np.savez("x.npz", x=x, y=y)
     layers = "1x4x4,conv2k3,4,1"
     succeed(
-        "--train",
-        "--dataset",
-        "x.npz",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "--layers",
-        layers,
-        "-q",
+        *argv(f"--train --dataset x.npz --model m.bin --epochs 1 --layers {layers} -q")
     )
     results = [np.float32(line["predicted"]) for line in predictions("m.bin", "x.npz")]
     net = nn.Model.load("m.bin").network
@@ -194,14 +186,7 @@ def test_predictions_of_numbers_are_in_their_units(folder):
     write_numbers(folder / "numbers.csv")
     succeed(
         *ONE,
-        "--dataset",
-        "numbers.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        100,
-        "--learning_rate",
-        0.01,
+        *argv("--dataset numbers.csv --model m.bin --epochs 100 --learning_rate 0.01"),
     )
     rows = predictions("m.bin", "numbers.csv")
     assert list(rows[0]) == ["row", "predicted power", "true power"]
@@ -236,17 +221,7 @@ def narrow(request, folder):
     flags = {"several": ["--networks", 3], "effort": ["--effort", "quick"]}.get(
         request.param, ["--networks", 1]
     )
-    succeed(
-        "--train",
-        "--dataset",
-        "train.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        2,
-        "-q",
-        *flags,
-    )
+    succeed(*argv("--train --dataset train.csv --model m.bin --epochs 2 -q"), *flags)
     return f"a,b{',colour' * words}", f"0.001,1{',red' * words}"
 
 

@@ -5,7 +5,14 @@ import json
 import os
 
 import pytest
-from support.command_line import ONE, run, succeed, write_numbers, write_two_classes
+from support.command_line import (
+    ONE,
+    argv,
+    run,
+    succeed,
+    write_numbers,
+    write_two_classes,
+)
 from support.s3 import bucket
 
 import nn
@@ -83,16 +90,7 @@ def test_files_of_the_command_line_are_written_as_ever(folder):
     stranger("two.csv", history="theirs.csv").export("m.bin")
     text = succeed("--info", "--model", "m.bin", "--json").out
     (folder / "facts.json").write_text(text)
-    succeed(
-        "--train",
-        "--config",
-        "facts.json",
-        "--model",
-        "n.bin",
-        "--history",
-        "ours.csv",
-        "-q",
-    )
+    succeed(*argv("--train --config facts.json --model n.bin --history ours.csv -q"))
     (folder / "mine.json").write_text(
         '{"train": true, "dataset": "two.csv", "model": "k.bin", "history": "mine.csv"}'
     )

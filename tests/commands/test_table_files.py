@@ -17,6 +17,7 @@ import pytest
 from pyarrow import parquet
 from support.command_line import (
     ONE,
+    argv,
     run,
     start,
     succeed,
@@ -75,18 +76,7 @@ def model(folder):
                 label,
             ]
             lines.writerow(row)
-    succeed(
-        *ONE,
-        "--dataset",
-        "t.csv",
-        "--id",
-        "id",
-        "--model",
-        "m.bin",
-        "--epochs",
-        2,
-        "-q",
-    )
+    succeed(*ONE, *argv("--dataset t.csv --id id --model m.bin --epochs 2 -q"))
     return "m.bin"
 
 
@@ -165,25 +155,9 @@ def test_parquet_keeps_types_and_streams_in_groups_of_rows(folder, monkeypatch):
     for dtype, kind in cases:
         succeed(
             *ONE,
-            "--dataset",
-            "numbers.csv",
-            "--model",
-            "m.bin",
-            "--epochs",
-            1,
-            "-q",
-            "--dtype",
-            dtype,
+            *argv(f"--dataset numbers.csv --model m.bin --epochs 1 -q --dtype {dtype}"),
         )
-        succeed(
-            "--predict",
-            "--dataset",
-            "numbers.csv",
-            "--model",
-            "m.bin",
-            "-o",
-            "p.parquet",
-        )
+        succeed(*argv("--predict --dataset numbers.csv --model m.bin -o p.parquet"))
         file = parquet.ParquetFile("p.parquet")
         assert file.schema_arrow.field("row").type == pyarrow.int64()
         assert file.schema_arrow.field("predicted power").type == kind
@@ -267,20 +241,9 @@ def test_json_of_predictions_is_one_object_with_rows(model, folder):
 def test_contributions_and_out_of_fold_predictions_have_all_formats(folder):
     write_three_classes(folder / "t.csv")
     succeed(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,4,3",
-        "--epochs",
-        1,
-        "--folds",
-        3,
-        "-q",
-        "-o",
-        "f.parquet",
+        *argv(
+            "--train --dataset t.csv --model m.bin --layers 2,4,3 --epochs 1 --folds 3 -q -o f.parquet"
+        )
     )
     folds = rows_of(folder / "f.parquet")
     assert {row["fold"] for row in folds} == {0, 1, 2}
@@ -290,16 +253,7 @@ def test_contributions_and_out_of_fold_predictions_have_all_formats(folder):
         "predicted",
     ]
     for suffix in ("csv", "jsonl", "parquet"):
-        succeed(
-            "--explain",
-            "--model",
-            "m.bin",
-            "--dataset",
-            "t.csv",
-            "-q",
-            "-o",
-            f"why.{suffix}",
-        )
+        succeed(*argv(f"--explain --model m.bin --dataset t.csv -q -o why.{suffix}"))
     expected = rows_of(folder / "why.csv")
     classes = [row["class"] for row in expected[:3]]
     assert classes == nn.Model.load("m.bin").network.classes
@@ -332,15 +286,7 @@ def test_no_two_columns_of_a_table_have_one_name(folder):
     (folder / "t.csv").write_text(text)
     succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, "-q")
     result = succeed(
-        "--predict",
-        "--model",
-        "m.bin",
-        "--dataset",
-        "t.csv",
-        "--id",
-        "*",
-        "-o",
-        "p.csv",
+        *argv("--predict --model m.bin --dataset t.csv"), "--id", "*", "-o", "p.csv"
     )
     text = (folder / "p.csv").read_text()
     header, first = text.splitlines()[:2]
@@ -382,17 +328,7 @@ def test_targets_of_one_name_have_columns_of_their_own(folder):
         lines.append(",".join(f"{x:.4f}" for x in row))
     text = "\n".join(["a,b,y,y", *lines]) + "\n"
     (folder / "t.csv").write_text(text)
-    succeed(
-        *ONE,
-        "--dataset",
-        "t.csv",
-        "--target=-2,-1",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "-q",
-    )
+    succeed(*ONE, *argv("--dataset t.csv --target=-2,-1 --model m.bin --epochs 1 -q"))
     out = succeed("--predict", "--model", "m.bin", "--dataset", "t.csv", "-q").out
     assert out.splitlines()[0] == "row,predicted y,predicted y_,true y,true y_"
 
@@ -435,14 +371,7 @@ def test_an_output_without_room_leaves_the_old_file(folder, name):
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
     process = start(
-        "--predict",
-        "--model",
-        "m.bin",
-        "--dataset",
-        "t.csv",
-        "-q",
-        "-o",
-        name,
+        *argv(f"--predict --model m.bin --dataset t.csv -q -o {name}"),
         preexec_fn=limited,
     )
     out, err = process.communicate(timeout=60)

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
-from support.command_line import ONE, run, succeed, write_numbers, write_three_classes
+from support.command_line import (
+    ONE,
+    argv,
+    run,
+    succeed,
+    write_numbers,
+    write_three_classes,
+)
 from support.figures import log_loss
 
 import nn
@@ -304,15 +311,7 @@ def two(folder):
 
 def train(*flags):
     return run(
-        *ONE,
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        5,
-        *flags,
-        "--json",
+        *ONE, *argv("--dataset two.csv --model m.bin --epochs 5"), *flags, "--json"
     )
 
 

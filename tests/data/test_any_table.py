@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 import pytest
-from support.command_line import ONE, environment, run, succeed
+from support.command_line import ONE, argv, environment, run, succeed
 from support.people import as_csv, people, train_on_people
 from support.table_formats import everything, pa, pd, write_database, written
 from support.tables import trained_on
@@ -41,14 +41,7 @@ def test_a_training_logs_by_kind_what_it_left_out_and_what_gives_the_target_away
     folder,
 ):
     done = succeed(
-        "--train",
-        "--dataset",
-        "people.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "--json",
+        *argv("--train --dataset people.csv --model m.bin --epochs 1 --json")
     )
     kinds = {
         "age": "number",
@@ -104,15 +97,7 @@ def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
         assert words in failed.err, words
     cured = ("--missing", "old,yesterday")
     succeed(
-        "--train",
-        "--dataset",
-        "people.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "--strict",
-        *cured,
+        *argv("--train --dataset people.csv --model m.bin --epochs 1 --strict"), *cured
     )
     succeed("--test", "--model", "m.bin")  # the model knows the words
 
@@ -126,16 +111,7 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
         rows.append(f"{i},{'two words' if i == 90 else i % 7},{i % 2}\n")
     text = names + "".join(rows)
     (folder / "t.csv").write_text(text)
-    command = (
-        *ONE,
-        "--strict",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-    )
+    command = (*ONE, *argv("--strict --dataset t.csv --model m.bin --epochs 1"))
     refused = run(*command)
     cures = re.findall(r"\((--[^()]*)\)", refused.err)
     assert refused.code == 65
@@ -150,26 +126,9 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
 def test_flags_overrule_looks_and_a_file_without_a_header_is_read_by_position(
     folder,
 ):
-    flags = (
-        "--categories",
-        "age,member",
-        "--drop",
-        "day",
-        "--numbers",
-        "0",
-        "--id",
-        "name",
-    )
+    flags = argv("--categories age,member --drop day --numbers 0 --id name")
     result = succeed(
-        *ONE,
-        "--dataset",
-        "people.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "--json",
-        *flags,
+        *ONE, *argv("--dataset people.csv --model m.bin --epochs 1 --json"), *flags
     ).json
     expected = {
         "": "number",
@@ -266,14 +225,7 @@ def test_layers_count_kept_columns_but_m_files_and_reference_know_numbers_only(
     assert "auto" in failed.err
     train = (
         *ONE,
-        "--dataset",
-        "people.csv",
-        "--model",
-        "m.bin",
-        "--json",
-        "--profile",
-        "--trace",
-        "t.json",
+        *argv("--dataset people.csv --model m.bin --json --profile --trace t.json"),
     )
     figures = succeed(*train).json
     layers = figures["profile"]["layers"]
@@ -285,13 +237,7 @@ def test_layers_count_kept_columns_but_m_files_and_reference_know_numbers_only(
     assert {"forward 0 embedding", "forward 1 60", "forward 3 1"} <= names
     train = ("--train", "--dataset", "people.csv")
     failed = run(
-        *train,
-        "--layers",
-        "auto,4,1:sigmoid",
-        "--activation",
-        "sigmoid",
-        "--model",
-        "m.m",
+        *train, *argv("--layers auto,4,1:sigmoid --activation sigmoid --model m.m")
     )
     assert failed.code == 2
     assert ".m file knows numbers" in failed.err
@@ -428,27 +374,12 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_in_pa
     results = {}
     for file, threads, flags_of_run in runs:
         given = (
-            "--dataset",
-            file,
-            "--categories",
-            "town",
-            "--weight",
-            "weight",
-            "--epochs",
-            3,
+            *argv(f"--dataset {file} --categories town --weight weight --epochs 3"),
             *flags,
             *flags_of_run,
         )
         succeed(
-            "--train",
-            "--model",
-            "m.bin",
-            "--threads",
-            threads,
-            "--backend",
-            "omp",
-            "--seed",
-            3,
+            *argv(f"--train --model m.bin --threads {threads} --backend omp --seed 3"),
             *given,
         )
         net = nn.Model.load("m.bin").network
@@ -486,17 +417,7 @@ def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
         assert how == how_too, source
         for name in parameters:
             assert np.array_equal(parameters[name], other[name]), source
-    succeed(
-        "--train",
-        "--dataset",
-        "a.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "--categories",
-        "kind",
-    )
+    succeed(*argv("--train --dataset a.csv --model m.bin --epochs 1 --categories kind"))
     succeed("--test", "--model", "m.bin")  # reads the same digest
     (folder / "b.csv").write_text("kind,team,x\n1.00,1,2\n1,1,2\n10e-1,1,2\n2.5,1,2\n")
     output = succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out
@@ -746,14 +667,7 @@ def test_text_that_is_no_utf_8_is_windows_1252_in_training_new_rows_and_all_form
     for name in ("utf", "windows"):
         succeed(
             *ONE,
-            "--dataset",
-            f"{name}.csv",
-            "--id",
-            "number",
-            "--model",
-            f"{name}.bin",
-            "--epochs",
-            3,
+            *argv(f"--dataset {name}.csv --id number --model {name}.bin --epochs 3"),
         )
     descriptions = [
         succeed("--info", "--model", f"{name}.bin", "--json").json
@@ -790,17 +704,7 @@ def test_text_that_is_no_utf_8_is_windows_1252_in_training_new_rows_and_all_form
 )
 def test_predictions_on_stdout_are_utf_8_whatever_the_locale(folder, locale):
     (folder / "windows.csv").write_bytes(windows_bytes(written_for_windows()))
-    succeed(
-        *ONE,
-        "--dataset",
-        "windows.csv",
-        "--id",
-        "number",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-    )
+    succeed(*ONE, *argv("--dataset windows.csv --id number --model m.bin --epochs 1"))
     flags = ["--predict", "--model", "m.bin", "--dataset", "windows.csv", "--id", "*"]
     succeed(*flags, "-o", "p.csv")
     command = [sys.executable, "-m", "nn", *flags]

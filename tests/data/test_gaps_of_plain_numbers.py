@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.tables import as_frame, saved
 
 import nn
@@ -110,16 +110,7 @@ def test_other_modes_give_the_figures_of_the_medians(model):
     saved(with_medians(numbers()), "full.csv")
     saved(with_gaps(numbers(), ""), "gaps.csv")
     model.save("other.bin")
-    explain = [
-        "--explain",
-        "--model",
-        "m.bin",
-        "--background",
-        "train.csv",
-        "-o",
-        "why.csv",
-        "--json",
-    ]
+    explain = argv("--explain --model m.bin --background train.csv -o why.csv --json")
     uses = {
         "test": ["--test", "--model", "m.bin", "--json"],
         "explain": explain,
@@ -202,17 +193,9 @@ def test_a_validation_file_with_gaps_judges_by_the_medians(folder):
     )
     for name, rows in cases:
         saved(rows, f"{name}.csv")
-        flags = [
-            "--layers",
-            "3,6,1",
-            "--epochs",
-            2,
-            "--holdout",
-            0,
-            "--validation",
-            f"{name}.csv",
-            "--json",
-        ]
+        flags = argv(
+            f"--layers 3,6,1 --epochs 2 --holdout 0 --validation {name}.csv --json"
+        )
         done = succeed(
             "--train", "--dataset", "train.csv", "--model", f"{name}.bin", *flags
         )
@@ -242,17 +225,7 @@ def test_exports_take_nan_for_the_median(model, folder):
     model.export("m.c")
     assert "NaN becomes the median of training" in (folder / "m.c").read_text()
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2", "-ffp-contract=off"]
-    command = [
-        "cc",
-        "-std=c99",
-        *strict,
-        "-shared",
-        "-fPIC",
-        "m.c",
-        "-o",
-        "m.so",
-        "-lm",
-    ]
+    command = ["cc", "-std=c99", *strict, *argv("-shared -fPIC m.c -o m.so -lm")]
     subprocess.run(command, check=True)
     library = ctypes.CDLL(str(folder / "m.so"))
     out = (ctypes.c_float * 1)()

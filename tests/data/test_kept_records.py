@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import environment, run, succeed
+from support.command_line import argv, environment, run, succeed
 from support.launches import ours, prepare_launch
 from support.packs import until_ended
 from support.people import as_csv, people
@@ -35,18 +35,9 @@ r.atomic_file = told
 import nn.cli
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
-TRAIN = [
-    "--train",
-    "--dataset",
-    "people.csv",
-    "--layers",
-    "auto,8,1",
-    "--epochs",
-    "3",
-    "--checkpoint",
-    "c.ck",
-    "-q",
-]
+TRAIN = argv(
+    "--train --dataset people.csv --layers auto,8,1 --epochs 3 --checkpoint c.ck -q"
+)
 TRAIN += ["--model", "m.bin"]
 
 

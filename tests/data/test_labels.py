@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.table_formats import pa, pd
 from support.tables import as_frame, refusal, saved
 
@@ -327,17 +327,7 @@ def test_a_model_of_mixed_columns_knows_its_file_again():
     columns = table(["01", "02", "03"]) | {"b": b}
     b = ["" if word is None else word for word in columns["b"]]
     saved(columns | {"b": b}, "t.csv")
-    succeed(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,4,3",
-        "--epochs",
-        1,
-    )
+    succeed(*argv("--train --dataset t.csv --model m.bin --layers 2,4,3 --epochs 1"))
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
 
 

@@ -14,7 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import environment, position, run, succeed, write_two_classes
+from support.command_line import (
+    argv,
+    environment,
+    position,
+    run,
+    succeed,
+    write_two_classes,
+)
 from support.packs import StopSoon
 from support.people import as_csv as as_mixed_csv
 from support.people import people
@@ -189,15 +196,7 @@ WAYS = {
     "one": [],
     "seq": ["--backend", "seq"],
     "float64": ["--dtype", "float64", "--target", "b"],
-    "refit": [
-        "--validation",
-        0.2,
-        "--refit",
-        "--threshold",
-        "f1",
-        "--class_weight",
-        "balanced",
-    ],
+    "refit": argv("--validation 0.2 --refit --threshold f1 --class_weight balanced"),
     "weights": ["--layers", "auto,8,1", "--weight", "number"],
     "networks": ["--networks", 3, "--vary", "hidden=7|9"],
     "group": ["--layers", "auto,8,1", "--group", "d", "--folds", 3],
@@ -339,19 +338,9 @@ def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(
     table = numbered_table()
     losses = {}
     order = np.argsort(table[:, NAMES.index(column.split(",")[0])], kind="stable")
-    given = [
-        "--train",
-        "--model",
-        "m.bin",
-        "--target",
-        column,
-        "--layers",
-        layers,
-        "--epochs",
-        8,
-        "--json",
-        "--quiet",
-    ]
+    given = argv(
+        f"--train --model m.bin --target {column} --layers {layers} --epochs 8 --json --quiet"
+    )
     for name, rows in {"shuffled": table, "sorted": table[order]}.items():
         (folder / "t.csv").write_text(as_csv(rows))
         result = succeed(*given, "--dataset", "t.csv")
@@ -365,17 +354,7 @@ def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(
 def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
     table = numbered_table(2000)[:, [1, 2, 3, 4]]
     (folder / "few.csv").write_text(as_csv(table, header=False))
-    given = [
-        "--train",
-        "--dataset",
-        "few.csv",
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
-        "--epochs",
-        3,
-    ]
+    given = argv("--train --dataset few.csv --model m.bin --effort quick --epochs 3")
     figures = succeed(*given, "--json").json
     assert figures["validated"]["rows"] in (399, 400)
     assert "out_of_fold" not in figures
@@ -538,16 +517,7 @@ def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder
         for _ in range(rows // 1000):
             file.write(line * 1000)
     succeed(
-        "--train",
-        "--dataset",
-        "few.csv",
-        "--model",
-        "m.bin",
-        "--task",
-        "regression",
-        "--epochs",
-        1,
-        "-q",
+        *argv("--train --dataset few.csv --model m.bin --task regression --epochs 1 -q")
     )
     predict = ("--predict", "--model", "m.bin", "-o", "out.csv", "--memory", LEAST)
     few = peak_bytes(*predict, "--dataset", f"{'few'}.csv")
@@ -577,14 +547,7 @@ def several(tmp_path):
     ]
     return [
         *given,
-        "--batch_number",
-        500,
-        "--networks",
-        6,
-        "--epochs",
-        1,
-        "--validation",
-        0.2,
+        *argv("--batch_number 500 --networks 6 --epochs 1 --validation 0.2"),
     ]
 
 

@@ -6,7 +6,7 @@ import shlex
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, argv, run, succeed
 from support.tables import as_frame, refusal, saved, trained_on
 
 import nn
@@ -163,17 +163,7 @@ def test_new_rows_may_have_odd_words_in_any_share_but_not_in_every_row(folder, f
 
 def test_the_command_tells_new_rows_in_one_line(folder):
     in_form("csv", sizes({3: ""}))
-    succeed(
-        *ONE,
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "--layers",
-        "auto,4,1",
-    )
+    succeed(*ONE, *argv("--dataset t.csv --model m.bin --epochs 1 --layers auto,4,1"))
     in_form("csv", sizes({0: "n.a.", 5: "n.a."}, 12), "new")
     result = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
     assert (
@@ -185,10 +175,7 @@ def test_the_command_tells_new_rows_in_one_line(folder):
         *ONE,
         "--dataset",
         in_form("csv", sizes(ODD), "odd"),
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
+        *argv("--model m.bin --epochs 1"),
     )
     assert TOLD in trained.err
     assert trained.err.count("taken for a gap") == 1
@@ -337,16 +324,7 @@ def test_ordered_words_are_ranks_from_training_to_prediction(folder, form):
 def test_the_command_takes_an_order_and_tells_other_words(folder):
     size = SHIRTS["size"][1:]
     in_form("csv", SHIRTS | {"size": ["huge", *size]})
-    flags = (
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "auto,4,1",
-        "--epochs",
-        1,
-    )
+    flags = argv("--dataset t.csv --model m.bin --layers auto,4,1 --epochs 1")
     trained = succeed(
         "--train", *flags, "--ordered", "size=small<medium<large", "--json"
     )
@@ -467,18 +445,9 @@ def test_a_number_that_makes_a_held_out_loss_infinite_is_named_with_the_cure(
     path = written_with("0.5", [7], folder)
     held = nn.ds.split_rows(nn.load(path), 0.5, 0.0, 0).holdout
     path = written_with(value, held[3:4], folder)
-    flags = [
-        "--dataset",
-        path,
-        "--model",
-        "m.bin",
-        "--epochs",
-        2,
-        "--holdout",
-        0.5,
-        "--split_seed",
-        0,
-    ]
+    flags = argv(
+        f"--dataset {path} --model m.bin --epochs 2 --holdout 0.5 --split_seed 0"
+    )
     failed = run(*ONE, *flags)
     assert failed.code == 65
     lines = failed.err.strip().splitlines()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import predictions, run, succeed
+from support.command_line import argv, predictions, run, succeed
 from support.tables import failure, refusal
 
 import nn
@@ -854,12 +854,7 @@ def test_pictures_are_learned_from_end_to_end(gallery, tmp_path, kind):
     model = tmp_path / "m.bin"
     succeed(
         *TRAIN[:-1],
-        "--effort",
-        "quick",
-        "--dataset",
-        data,
-        "--model",
-        model,
+        *argv(f"--effort quick --dataset {data} --model {model}"),
         "--report",
         tmp_path / "r.html",
     )

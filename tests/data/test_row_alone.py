@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from support.command_line import ONE, predictions, succeed
+from support.command_line import ONE, argv, predictions, succeed
 from support.onnx_models import session
 from support.table_formats import pa, pd, write_database
 from support.tables import trained_on
@@ -67,16 +67,9 @@ def table(request, folder):
     frame.assign(goal=goal).to_csv("old.csv", index=False)
     succeed(
         *ONE,
-        "--dataset",
-        "old.csv",
-        "--task",
-        "regression",
-        "--model",
-        "m.bin",
-        "--epochs",
-        4,
-        "--holdout",
-        0,
+        *argv(
+            "--dataset old.csv --task regression --model m.bin --epochs 4 --holdout 0"
+        ),
     )
     return frame
 
@@ -300,17 +293,7 @@ def test_truths_with_gaps_are_the_same_in_a_csv_file_and_in_typed_columns(folder
 def test_codes_with_zeros_before_them_are_exported_as_they_are_written(folder):
     columns = goods()
     pd.DataFrame(columns).to_csv("g.csv", index=False)
-    succeed(
-        *ONE,
-        "--dataset",
-        "g.csv",
-        "--categories",
-        "code",
-        "--model",
-        "m.bin",
-        "--epochs",
-        4,
-    )
+    succeed(*ONE, *argv("--dataset g.csv --categories code --model m.bin --epochs 4"))
     net = nn.Model.load("m.bin").network
     expected = net.predict("g.csv").reshape(-1)
     assert (

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.streams import LAYERS
 from support.tables import failure, refusal
 
@@ -71,11 +71,7 @@ def test_no_file_that_is_read_is_written(folder):
     for path in ("days", "days/day2.csv,days/day3.csv", "days/day*.csv"):
         for flag in ("--model", "--checkpoint", "--trace", "--history"):
             result = run(
-                "--train",
-                "--dataset",
-                path,
-                "--model",
-                "m.bin",
+                *argv(f"--train --dataset {path} --model m.bin"),
                 flag,
                 "days/day3.csv",
                 *LAYERS,

@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pandas as pd
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.tables import failure
 
 import nn
@@ -176,9 +176,7 @@ def test_the_original_takes_the_larger_of_ties_the_last_name_and_refuses_other_w
     ):
         path = table(tmp_path / "t.csv", repeated(*words))
         result = run(
-            "--train",
-            "--dataset",
-            path,
+            *argv(f"--train --dataset {path}"),
             "--model",
             tmp_path / "m.bin",
             "--positive",
@@ -487,17 +485,7 @@ def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
         rows.append(f"{a},{b},{y}\n")
     lines = "".join(rows)
     (folder / "t.csv").write_text("a,b,y\n" + lines)
-    flags = (
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--networks",
-        1,
-        "--epochs",
-        1,
-    )
+    flags = argv("--train --dataset t.csv --model m.bin --networks 1 --epochs 1")
     errors = succeed(*flags).err
     told = next(line for line in errors.splitlines() if "missing value" in line)
     cure = told.split()[-1]
@@ -547,16 +535,7 @@ def test_a_target_a_million_times_the_median_is_named(folder, far, message):
     path = table(folder / "t.csv", values, "price")
     ds = nn.load(path, task="regression", dtype="float64")
     about = checks.about_far_targets(ds)
-    of_network = [
-        "--task",
-        "regression",
-        "--layers",
-        "2,3,1",
-        "--epochs",
-        "1",
-        "--model",
-        "m.bin",
-    ]
+    of_network = argv("--task regression --layers 2,3,1 --epochs 1 --model m.bin")
     of_file = run("--train", "--dataset", path, *of_network).err
     if message is None:
         assert about == []

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.command_line import argv
 from support.packs import data, network
 from support.tables import csv_of
 
@@ -337,14 +338,7 @@ def test_a_model_finds_the_rows_again_that_it_was_trained_on_and_held_out(folder
     assert len(rows) == ROWS + 20
     folds = ["--folds", 3, "--holdout", 0]
     crossed = succeed(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "f.bin",
-        "--drop_duplicates",
-        *folds,
-        *flags,
+        *argv("--train --dataset t.csv --model f.bin --drop_duplicates"), *folds, *flags
     ).json
     rows = succeed("test", "f.bin", "--json").json["rows"]
     assert sum(fold["rows"] for fold in crossed["folds"]) == rows == ROWS
@@ -382,17 +376,9 @@ def test_a_checkpoint_of_a_training_with_duplicates_is_not_continued_without_the
     columns = [["" if v is None else v for v in c] for c in table.values()]
     text = csv_of(list(table), columns)
     (folder / "t.csv").write_text(text)
-    flags = [
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "auto,4,1",
-        "--checkpoint",
-        "c",
-    ]
+    flags = argv(
+        "--train --dataset t.csv --model m.bin --layers auto,4,1 --checkpoint c"
+    )
     run(*flags, "--epochs", 1)
     done = run(*flags, "--epochs", 1, "--resume", "auto", "--drop_duplicates")
     assert done.code == 2
@@ -426,15 +412,7 @@ def test_a_date_among_the_inputs_and_no_time_is_told_in_one_line(flags, count, f
     (folder / "days.csv").write_text(text)
     for kind in (["--effort", "quick"], ["--layers", "auto,4,1"]):
         done = succeed(
-            "--train",
-            "--dataset",
-            "days.csv",
-            "--model",
-            "m.bin",
-            "--epochs",
-            1,
-            *kind,
-            *flags,
+            *argv("--train --dataset days.csv --model m.bin --epochs 1"), *kind, *flags
         )
         assert (
             done.err.count(

@@ -4,7 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, argv, run, succeed
 from support.tables import saved, trained_on
 
 import nn
@@ -314,17 +314,7 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
     for case in ((3, "price", "€5", "$1,234.5"), (2, "share", "7 kg", "1,234.5%")):
         assert failed.code == 65
         assert told.format(*case) in failed.err
-    succeed(
-        *ONE,
-        "--dataset",
-        "offers.csv",
-        "--model",
-        "n.bin",
-        "--epochs",
-        2,
-        "--memory",
-        "500M",
-    )
+    succeed(*ONE, *argv("--dataset offers.csv --model n.bin --epochs 2 --memory 500M"))
     data = (offered / "m.bin").read_bytes()
     assert data == (offered / "n.bin").read_bytes()
 
@@ -382,11 +372,7 @@ def trained_on_days(folder, form: str) -> dict[str, list]:
     columns = {"size": size, "day": days(form), "y": y}
     saved(columns, "days.csv")
     flags = (
-        "--layers",
-        "auto,4,1",
-        "--epochs",
-        1,
-        "--json",
+        *argv("--layers auto,4,1 --epochs 1 --json"),
         *(("--dates", "day") * (form == "%Y%m%d")),
     )
     result = succeed("--train", "--dataset", "days.csv", "--model", "m.bin", *flags)

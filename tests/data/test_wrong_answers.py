@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.table_formats import pa, pd
 from support.tables import as_frame, csv_of, saved, trained_on
 
@@ -213,11 +213,7 @@ def test_pages_and_validation_files_know_no_target_either(folder):
         ["--plot", "m.bin", "--output", "pictures"],
     )
     training = [
-        "--train",
-        "--dataset",
-        "train.csv",
-        "--model",
-        "v.bin",
+        *argv("--train --dataset train.csv --model v.bin"),
         *QUICK,
         "--validation",
         new,

@@ -20,7 +20,7 @@ from support.c_models import (
     require,
     trained,
 )
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw
 from support.networks import EVERY_ACTIVATION, EXPORTED, STACKS, fill, network
@@ -434,10 +434,7 @@ def test_the_c_files_compile_as_they_stand():
     for source in sources:
         command = [
             "cc",
-            "-fsyntax-only",
-            "-Wall",
-            "-Wextra",
-            "-Wundef",
+            *argv("-fsyntax-only -Wall -Wextra -Wundef"),
             "-Werror",
             str(source),
         ]
@@ -500,9 +497,7 @@ def test_a_very_long_word_is_refused(folder):
         folder / "old.csv",
         "--model",
         folder / "m.bin",
-        "--epochs",
-        1,
-        "-q",
+        *argv("--epochs 1 -q"),
     )
     result = run("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
     assert result.code == 2

@@ -17,7 +17,7 @@ from support.c_models import (
     run,
     trained,
 )
-from support.command_line import REPOSITORY
+from support.command_line import REPOSITORY, argv
 from support.mixed_table import read_raw
 from support.networks import network
 
@@ -252,25 +252,13 @@ def check_hostile(folder, net, rows: list[list]) -> list[int]:
     [
         (
             "two",
-            [
-                "--networks",
-                "2",
-                "--validation",
-                "0.2",
-                "--calibrate",
-                "temperature",
-                "--number_embedding",
-                "waves3",
-            ],
+            argv(
+                "--networks 2 --validation 0.2 --calibrate temperature --number_embedding waves3"
+            ),
         ),
         (
             "three",
-            [
-                "--layers",
-                "auto,7:gelu,5:silu,3:softmax",
-                "--number_embedding",
-                "pieces4",
-            ],
+            argv("--layers auto,7:gelu,5:silu,3:softmax --number_embedding pieces4"),
         ),
         ("number", ["--dtype", "float64", "--clip"]),
     ],

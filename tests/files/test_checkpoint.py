@@ -20,7 +20,7 @@ from support.checkpoints import (
     wait_for,
     write_data,
 )
-from support.command_line import position, read_until, run, start, succeed
+from support.command_line import argv, position, read_until, run, start, succeed
 from support.effort import EFFORT
 
 import nn
@@ -51,14 +51,9 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(
 ):
     moments = random.Random(f"{dataset} {backend}")
     given = [
-        "--train",
-        "--dataset",
-        dataset,
+        *argv(f"--train --dataset {dataset}"),
         *layers,
-        "--epochs",
-        epochs,
-        "--backend",
-        backend,
+        *argv(f"--epochs {epochs} --backend {backend}"),
     ]
     succeed(*given, "--model", "peace.bin")
     given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
@@ -114,9 +109,7 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(
     np.savez("data.npz", x=ds.x, y=ds.y)
     moments = random.Random(f"{kind} {backend}")
     given = [
-        "--train",
-        "--dataset",
-        "data.npz",
+        *argv("--train --dataset data.npz"),
         *(DENSE if kind == "dense" else CONV),
         "--backend",
         backend,
@@ -189,15 +182,7 @@ def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(
 ):
     """The first batch of this network lasts longer than anyone wants to wait."""
     (folder / "c.ck").write_bytes(b"as it was")
-    given = [
-        "--layers",
-        "2,3000,3000,1",
-        "--batch_number",
-        1600,
-        "--backend",
-        "seq",
-        *saving,
-    ]
+    given = [*argv("--layers 2,3000,3000,1 --batch_number 1600 --backend seq"), *saving]
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     try:
         read_until(process, "training on")

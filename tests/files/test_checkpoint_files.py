@@ -16,6 +16,7 @@ import pytest
 import safetensors.numpy
 from support.checkpoints import SMALL, dense_data, wait_for, write_data
 from support.command_line import (
+    argv,
     position,
     read_until,
     run,
@@ -65,14 +66,7 @@ def test_resuming_a_finished_training_writes_its_model_again(saved):
     before = (saved / "c.ck").read_bytes()
     figures = succeed(*SMALL, "--model", "first.bin", "--json").json
     result = succeed(
-        *SMALL,
-        "--model",
-        "again.bin",
-        "--resume",
-        "c.ck",
-        "--json",
-        "--checkpoint",
-        "c.ck",
+        *SMALL, *argv("--model again.bin --resume c.ck --json --checkpoint c.ck")
     ).json
     data = (saved / "again.bin").read_bytes()
     assert data == (saved / "m.bin").read_bytes()
@@ -100,18 +94,9 @@ def test_checkpoint_every_counts_epochs(folder, monkeypatch):
         self.finish()  # no epoch ends while the file is written
 
     monkeypatch.setattr(checkpoints.Checkpoint, "save", noted)
-    given = [
-        "--dataset",
-        "two.csv",
-        "--layers",
-        "2,4,1",
-        "--model",
-        "m.bin",
-        "--epochs",
-        7,
-        "--checkpoint",
-        "c.ck",
-    ]
+    given = argv(
+        "--dataset two.csv --layers 2,4,1 --model m.bin --epochs 7 --checkpoint c.ck"
+    )
     every_third = ["--checkpoint_every", 3]
     cases = (
         (0, every_third, [3, 6, 7]),
@@ -140,17 +125,9 @@ def test_the_history_goes_on_where_it_was(folder):
         nn.train(net, ds, epochs=5, checkpoint="c.ck", callback=Stopping(), stop=stop)
     messages = []
     for flags in (["--resume", "c.ck"], []):
-        given = [
-            "--train",
-            "--dataset",
-            "two.csv",
-            "--layers",
-            "2,4,1",
-            "--epochs",
-            5,
-            "--history",
-            "h.csv",
-        ]
+        given = argv(
+            "--train --dataset two.csv --layers 2,4,1 --epochs 5 --history h.csv"
+        )
         succeed(*given, "--model", "m.bin", *flags)
         text = (folder / "h.csv").read_text()
         lines = csv.DictReader(text.splitlines())
@@ -219,15 +196,7 @@ def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
 
 
 def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(folder):
-    given = [
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--layers",
-        "2,4000,1",
-        "--epochs",
-        1000000,
-    ]
+    given = argv("--train --dataset two.csv --layers 2,4000,1 --epochs 1000000")
     process = start(
         *given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(150000)
     )

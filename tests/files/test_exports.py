@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from support.c_models import SINGLE, Library, check_program, predicted, trained
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw
 from support.networks import members_with_and_without_an_encoding, network
@@ -23,16 +23,7 @@ TABLES = [
     ("two", []),
     (
         "two",
-        [
-            "--networks",
-            "3",
-            "--validation",
-            "0.2",
-            "--threshold",
-            "f1",
-            "--calibrate",
-            "temperature",
-        ],
+        argv("--networks 3 --validation 0.2 --threshold f1 --calibrate temperature"),
     ),
     ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]),
     ("number", ["--networks", "2"]),
@@ -44,14 +35,7 @@ TABLES = [
     ),
     (
         "two",
-        [
-            "--networks",
-            "2",
-            "--number_embedding",
-            "waves5:0.7",
-            "--layers",
-            "auto,5:silu,1",
-        ],
+        argv("--networks 2 --number_embedding waves5:0.7 --layers auto,5:silu,1"),
     ),
     ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
 ]

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed, write_two_classes
+from support.command_line import ONE, argv, run, succeed, write_two_classes
 
 import nn
 from nn.files import model_file
@@ -97,17 +97,7 @@ def test_settings_of_trainings_are_read(folder, rule):
 def test_a_member_of_another_task_or_other_columns_is_refused(folder, key, value):
     write_two_classes(folder / "two.csv")
     succeed(
-        "train",
-        "two.csv",
-        "--networks",
-        2,
-        "--layers",
-        "2,1",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "-q",
+        *argv("train two.csv --networks 2 --layers 2,1 --model m.bin --epochs 1 -q")
     )
     tensors, metadata = model_file.load("m.bin")
     member, second = metadata["members"]
@@ -132,15 +122,9 @@ def test_a_member_that_reads_words_as_numbers_is_refused(folder):
     text = "\n".join(["truth,size,x,y", *rows])
     (folder / "t.csv").write_text(text)
     flags = (
-        "--layers",
-        "auto,1",
-        "--networks",
-        2,
-        "--ordered",
+        *argv("--layers auto,1 --networks 2 --ordered"),
         "size=S<M<L",
-        "--epochs",
-        1,
-        "-q",
+        *argv("--epochs 1 -q"),
     )
     succeed("train", "t.csv", "--model", "m.bin", *flags)
     tensors, metadata = model_file.load("m.bin")

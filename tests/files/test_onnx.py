@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from support.command_line import ONE, succeed
+from support.command_line import ONE, argv, succeed
 from support.distances import relative_distance
 from support.networks import EVERY_ACTIVATION, EXPORTED, fill, network
 from support.onnx_models import TOLERANCE, check_table, outputs
@@ -94,15 +94,7 @@ def test_plain_numbers_with_waves(folder):
     )
     succeed(
         *ONE,
-        "--dataset",
-        "a.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        4,
-        "-q",
-        "--number_embedding",
-        "waves6",
+        *argv("--dataset a.csv --model m.bin --epochs 4 -q --number_embedding waves6"),
     )
     check_table(folder, folder / "a.csv")
 
@@ -114,16 +106,7 @@ def test_decimals_are_found_however_they_are_written(folder):
     text = "\n".join(["size,x,goal", *rows])
     (folder / "old.csv").write_text(text)
     succeed(
-        *ONE,
-        "--dataset",
-        "old.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        3,
-        "-q",
-        "--categories",
-        "size",
+        *ONE, *argv("--dataset old.csv --model m.bin --epochs 3 -q --categories size")
     )
     text = "\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)])
     (folder / "new.csv").write_text(text)
@@ -153,14 +136,10 @@ def model(folder):
 
 def test_a_float64_network_is_exported_in_float32(model, folder):
     succeed(
-        "--export",
-        "--model",
-        model,
+        *argv(f"--export --model {model}"),
         "-o",
         folder / "m.onnx",
-        "--dtype",
-        "float32",
-        "-q",
+        *argv("--dtype float32 -q"),
     )
     rng = np.random.default_rng(0)
     x = rng.normal(size=(5, 4))
@@ -172,9 +151,7 @@ def test_a_float64_network_is_exported_in_float32(model, folder):
 def test_without_the_package_the_command_is_told(model, folder):
     program = "import sys; sys.modules['onnx'] = None; from nn.cli import main; sys.exit(main(sys.argv[1:]))"
     given = [
-        "--export",
-        "--model",
-        model,
+        *argv(f"--export --model {model}"),
         "-o",
         folder / "m.onnx",
         "--dtype",

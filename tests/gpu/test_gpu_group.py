@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, argv, run, succeed
 from support.distances import relative_distance
 from support.epochs import ended, settings
 from support.launches import all_end, kill, ours, process_ids, wait_for_checkpoint
@@ -192,13 +192,7 @@ def test_the_command_line_trains_and_tests_on_several_gpus(
         data = (
             "--dataset",
             datasets / "CC.csv",
-            "--model",
-            model,
-            "--dtype",
-            "float64",
-            "--backend",
-            "cuda",
-            "--json",
+            *argv(f"--model {model} --dtype float64 --backend cuda --json"),
         )
         output = succeed(*ONE, *data, "--epochs", 3, *flags)
         trained = output.json
@@ -219,10 +213,7 @@ def test_a_process_for_each_gpu_trains_as_one_process_does(
         *FLAGS,
         "--dataset",
         datasets / "CC.csv",
-        "--epochs",
-        3,
-        "--distribute",
-        distribute,
+        *argv(f"--epochs 3 --distribute {distribute}"),
     )
     done = mpich.train(len(gpus), *flags, "--model", tmp_path / "ranks.bin")
     assert done.stderr == ""

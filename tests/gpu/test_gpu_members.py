@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import succeed
+from support.command_line import argv, succeed
 from support.launches import SECONDS, find_mpi, ours, rank_process, wait_for_checkpoint
 from support.networks import require
 
@@ -24,22 +24,14 @@ CONV = "1x12x12,conv8k3,maxpool2,dropout0.25,20,3"
 EARLY = ["--epochs", 4, "--validation", 0.3, "--monitor", "roc_auc", "--patience", 2]
 WAYS = {
     "networks": [
-        "--networks",
-        5,
-        "--layers",
-        DENSE,
+        *argv(f"--networks 5 --layers {DENSE}"),
         *EARLY,
-        "--refit",
-        "--class_weight",
-        "balanced",
+        *argv("--refit --class_weight balanced"),
     ],
     "turns": ["--networks", 3, "--layers", DROPPING, "--epochs", 2],
     "folds": ["--folds", 4, "--layers", DENSE, *EARLY, "--threshold", "f1"],
     "vary": [
-        "--networks",
-        23,
-        "--layers",
-        DENSE,
+        *argv(f"--networks 23 --layers {DENSE}"),
         *EARLY,
         "--vary",
         "hidden=7|60-10,learning_rate=1e-3..1e-2",
@@ -150,14 +142,7 @@ def test_several_gpus_that_are_stopped_go_on_with_any_number(gpus, flags, tmp_pa
 def test_a_signal_to_one_rank_stops_all_gpus(mpich, gpus, flags, tmp_path):
     command = [
         *flags,
-        "--layers",
-        DENSE,
-        "--networks",
-        4,
-        "--epochs",
-        100_000,
-        "--distribute",
-        "mirrored",
+        *argv(f"--layers {DENSE} --networks 4 --epochs 100000 --distribute mirrored"),
         "--model",
         tmp_path / "m.bin",
         "--checkpoint",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import succeed
+from support.command_line import argv, succeed
 
 # flatten counts, too
 LAYERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1"
@@ -21,17 +21,7 @@ def images(folder):
 
 
 def train(backend, *options):
-    flags = [
-        "--dataset",
-        "x.npz",
-        "--layers",
-        LAYERS,
-        "--epochs",
-        3,
-        "--batch_number",
-        20,
-        "-q",
-    ]
+    flags = argv(f"--dataset x.npz --layers {LAYERS} --epochs 3 --batch_number 20 -q")
     return succeed(
         "--train", "--model", "m.bin", "--backend", backend, *flags, *options
     )

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from support.command_line import environment
+from support.command_line import argv, environment
 from support.threads import check, check_beside_a_training, two_classes
 
 import nn
@@ -47,10 +47,7 @@ def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(b
 def test_a_forked_process_is_told_in_one_line_that_cuda_does_not_work(backend):
     command = [
         sys.executable,
-        "-W",
-        "ignore::DeprecationWarning",
-        "-c",
-        FORKED,
+        *argv(f"-W ignore::DeprecationWarning -c {FORKED}"),
         backend,
     ]
     done = subprocess.run(

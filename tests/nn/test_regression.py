@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from support.command_line import succeed
+from support.command_line import argv, succeed
 from support.mixed_table import read_raw
 
 import nn
@@ -27,17 +27,9 @@ def two_targets(folder):
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
 def test_several_targets_come_back_in_their_own_units(two_targets, loss):
-    flags = [
-        "--target",
-        "pascal,millimetre",
-        "--layers",
-        "2,64,32,2",
-        "--epochs",
-        100,
-        "--weight_decay",
-        0,
-        "-q",
-    ]
+    flags = argv(
+        "--target pascal,millimetre --layers 2,64,32,2 --epochs 100 --weight_decay 0 -q"
+    )
     succeed(
         "--train", "--dataset", two_targets, "--model", "m.bin", "--loss", loss, *flags
     )

@@ -12,6 +12,7 @@ import pytest
 from support.browser import text_in_browser
 from support.command_line import (
     ONE,
+    argv,
     run,
     succeed,
     write_numbers,
@@ -68,11 +69,7 @@ def pages(tmp_path_factory):
             *layers,
             "--dataset",
             folder / data,
-            "--model",
-            model,
-            "--epochs",
-            2,
-            "-q",
+            *argv(f"--model {model} --epochs 2 -q"),
         )
         succeed(
             "--test", "--model", model, "--report", model.with_suffix(".html"), "-q"
@@ -181,14 +178,7 @@ def test_the_page_of_two_models_says_which_is_better(folder):
     write_two_classes(folder / "two.csv", rows=200)
     for name, epochs in (("a", 1), ("b", 20)):
         succeed(
-            *ONE,
-            "--dataset",
-            "two.csv",
-            "--model",
-            f"{name}.bin",
-            "--epochs",
-            epochs,
-            "-q",
+            *ONE, *argv(f"--dataset two.csv --model {name}.bin --epochs {epochs} -q")
         )
     succeed("--compare", "a.bin,b.bin", "--report", "p.html", "-q")
     shown = check_alone((folder / "p.html").read_text()).texts
@@ -392,25 +382,10 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
 def test_the_page_of_a_test_has_intervals_and_costs(two, folder):
     succeed(
         *ONE,
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        2,
-        "--threshold",
-        "cost=1:5",
-        "-q",
+        *argv("--dataset two.csv --model m.bin --epochs 2 --threshold cost=1:5 -q"),
     )
     figures = succeed(
-        "--test",
-        "--model",
-        "m.bin",
-        "--report",
-        "page.html",
-        "--intervals",
-        "-q",
-        "--json",
+        *argv("--test --model m.bin --report page.html --intervals -q --json")
     ).json
     text = (folder / "page.html").read_text()
     shown = {*check_alone(text).texts}
@@ -517,15 +492,7 @@ def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(
 ):
     """Of several networks, each with its best epoch, none is marked."""
     result = succeed(
-        *flags,
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        3,
-        "-q",
-        "--json",
+        *flags, *argv("--dataset two.csv --model m.bin --epochs 3 -q --json")
     ).json
     files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
     expected = [f"p/{name}.svg" for name in shown]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.tables import refusal, saved
 
 import nn
@@ -90,11 +90,7 @@ def test_flags_of_lists_add_up(folder, name):
     for texts in FLAGS[name]:
         flags = [part for text in texts for part in (f"--{name}", text)]
         succeed(
-            "--train",
-            "--dataset",
-            "t.csv",
-            "--model",
-            "m.bin",
+            *argv("--train --dataset t.csv --model m.bin"),
             *QUICK,
             *flags,
             *beside(name),
@@ -103,14 +99,7 @@ def test_flags_of_lists_add_up(folder, name):
     assert results[0] == results[1]
     flag = [f"--{name}", FLAGS[name][1][-1]]  # of which the last alone counted
     done = run(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        *QUICK,
-        *flag,
-        *beside(name),
+        *argv("--train --dataset t.csv --model m.bin"), *QUICK, *flag, *beside(name)
     )
     assert done.code or facts() != results[0]
 

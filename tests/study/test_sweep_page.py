@@ -6,7 +6,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.pages import Drawing, check_alone, named, texts
 
 from nn.pages import chart
@@ -504,15 +504,7 @@ def test_a_sweep_becomes_pictures_and_a_page(folder, brief):
     plan = {"data": data, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
     (folder / "plan.json").write_text(json.dumps(plan))
     for index in (0, 1):
-        succeed(
-            "--sweep",
-            f"plan.json:{index}",
-            "-o",
-            "r.csv",
-            "--report",
-            "page.html",
-            "-q",
-        )
+        succeed(*argv(f"--sweep plan.json:{index} -o r.csv --report page.html -q"))
     page_shown = check_alone((folder / "page.html").read_text())
     assert page_shown.tags.count("svg") >= 3
     files = succeed(

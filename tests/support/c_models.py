@@ -15,19 +15,11 @@ import pytest
 
 import nn
 from nn.files.export.columns import prediction_names
-from support.command_line import ONE, succeed
+from support.command_line import ONE, argv, succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw
 
-STRICT = [
-    "-Wall",
-    "-Wextra",
-    "-Wpedantic",
-    "-Wshadow",
-    "-Wconversion",
-    "-Wundef",
-    "-Werror",
-]
+STRICT = argv("-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror")
 C99 = ["-std=c99", "-ffp-contract=off"]
 SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 DRIVER = Path(__file__).with_name("c_driver.c")
@@ -195,9 +187,7 @@ def trained(folder, data, *flags) -> None:
         data,
         "--model",
         folder / "m.bin",
-        "--epochs",
-        3,
-        "-q",
+        *argv("--epochs 3 -q"),
         *flags,
     )
     succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c", "-q")

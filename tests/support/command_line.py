@@ -29,6 +29,11 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
 ONE = ("--train", "--networks", 1)
 
 
+def argv(command: str) -> list[str]:
+    """Return the words of a command that has no quotes."""
+    return command.split()
+
+
 class Result(NamedTuple):
     """How a command ended, and what it wrote."""
 

@@ -17,18 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import environment, write_two_classes
+from support.command_line import argv, environment, write_two_classes
 
-SMALL = [
-    "--train",
-    "--dataset",
-    "two.csv",
-    "--layers",
-    "2,16,dropout0.2,8,1",
-    "--model",
-    "m.bin",
-    "--quiet",
-]
+SMALL = argv(
+    "--train --dataset two.csv --layers 2,16,dropout0.2,8,1 --model m.bin --quiet"
+)
 MIRRORED = [*SMALL, "--distribute", "mirrored"]
 SECONDS = 60  # for anything here to end, on a machine that is busy
 # variables that one sets

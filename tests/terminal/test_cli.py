@@ -8,6 +8,7 @@ import pytest
 from support.command_line import (
     ONE,
     REPOSITORY,
+    argv,
     run,
     start,
     succeed,
@@ -78,14 +79,7 @@ def test_testing_several_classes_names_them(folder):
     write_three_classes(folder / "three.csv")
     succeed(
         *ONE,
-        "--dataset",
-        "three.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        40,
-        "--learning_rate",
-        0.01,
+        *argv("--dataset three.csv --model m.bin --epochs 40 --learning_rate 0.01"),
     )
     figures = succeed("--test", "--model", "m.bin", "--json").json
     assert list(figures["macro"]) == ["precision", "recall", "f1"]
@@ -103,14 +97,7 @@ def test_testing_numbers_tells_errors_in_their_units(folder):
     write_numbers(folder / "numbers.csv")
     succeed(
         *ONE,
-        "--dataset",
-        "numbers.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        100,
-        "--learning_rate",
-        0.01,
+        *argv("--dataset numbers.csv --model m.bin --epochs 100 --learning_rate 0.01"),
     )
     figures = succeed("--test", "--model", "m.bin", "--json").json
     # of values around 100
@@ -122,15 +109,7 @@ def test_testing_numbers_tells_errors_in_their_units(folder):
 
 def test_the_first_lines_say_what_runs_on_which_data(two):
     result = succeed(
-        *ONE,
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--backend",
-        "seq",
-        "--seed",
-        5,
+        *ONE, *argv("--dataset two.csv --model m.bin --backend seq --seed 5")
     )
     lines = result.err.splitlines()
     engine = f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
@@ -180,16 +159,9 @@ def test_a_pipe_gets_plain_lines_of_some_epochs_and_of_all_if_verbose(
     [
         ["--epochs", 1000, "--networks", 1],
         ["--epochs", 100, "--networks", 1, "--validation", 0.3, "--refit"],
-        [
-            "--epochs",
-            50,
-            "--networks",
-            20,
-            "--vary",
-            "learning_rate=1e-3..1e-2",
-            "--validation",
-            0.3,
-        ],
+        argv(
+            "--epochs 50 --networks 20 --vary learning_rate=1e-3..1e-2 --validation 0.3"
+        ),
         ["--epochs", 50, "--folds", 4],
         ["--effort", "standard", "--epochs", 4],
     ],
@@ -308,11 +280,9 @@ def test_info_describes_a_network_that_is_not_trained_yet():
         succeed("--info", "--layers", "30,60,10,1", "--json").json["parameters"] == 2481
     )
     text = succeed(
-        "--info",
-        "--layers",
-        "1x28x28,conv4k2same,maxpool4,dropout0.5,128,10",
-        "--task",
-        "multiclass",
+        *argv(
+            "--info --layers 1x28x28,conv4k2same,maxpool4,dropout0.5,128,10 --task multiclass"
+        )
     ).out
     for line in (
         "0  conv4k2same +relu +4x28x28 +20",
@@ -375,16 +345,9 @@ def test_a_batch_of_a_model_is_refused_by_info(trained):
 
 
 def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
-    given = [
-        "--activation",
-        "sigmoid",
-        "--dtype",
-        "float64",
-        "--epochs",
-        40,
-        "--learning_rate",
-        0.01,
-    ]
+    given = argv(
+        "--activation sigmoid --dtype float64 --epochs 40 --learning_rate 0.01"
+    )
     messages = []
     for model in ("m.bin", "m.m"):
         succeed(*ONE, "--dataset", "two.csv", *given, "--model", model)
@@ -458,17 +421,7 @@ def test_the_target_is_named_in_the_first_lines_and_in_json(
     assert f"It predicts the {message}." in (folder / "r.md").read_text()
     succeed("--info", "--model", "m.bin", "--report", "i.md")
     assert f"({message})" in (folder / "i.md").read_text()
-    again = (
-        *ONE,
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        *asked,
-        "--json",
-    )
+    again = (*ONE, *argv("--dataset t.csv --model m.bin --epochs 1"), *asked, "--json")
     modes = (
         again,
         ("--test", "--model", "m.bin", "--json"),
@@ -500,17 +453,7 @@ def test_targets_without_names_and_several_of_them_are_named(folder):
         lines.append(f"{i},{i * 0.5},{i * i % 11}.25\n")
     text = "a,y,z\n" + "".join(lines)
     (folder / "s.csv").write_text(text)
-    call = (
-        *ONE,
-        "--dataset",
-        "s.csv",
-        "--model",
-        "s.bin",
-        "--epochs",
-        1,
-        "--target",
-        "y,z",
-    )
+    call = (*ONE, *argv("--dataset s.csv --model s.bin --epochs 1 --target y,z"))
     errors = succeed(*call).err
     assert "targets y and z" in errors or "targets y, z" in succeed(*call).err
     figures = succeed("--test", "--model", "s.bin", "--json").json

@@ -5,7 +5,14 @@ import os
 import threading
 
 import pytest
-from support.command_line import ONE, run, succeed, write_numbers, write_two_classes
+from support.command_line import (
+    ONE,
+    argv,
+    run,
+    succeed,
+    write_numbers,
+    write_two_classes,
+)
 
 from nn.terminal import parser
 
@@ -19,15 +26,7 @@ def folder(folder):
 def train(folder, text, *flags, name="flags"):
     (folder / name).write_text(text)
     return run(
-        *ONE,
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--config",
-        name,
-        "--json",
-        *flags,
+        *ONE, *argv(f"--dataset two.csv --model m.bin --config {name} --json"), *flags
     )
 
 
@@ -130,43 +129,17 @@ def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
     "flags",
     [
         ["--epochs", "2", "--seed", "7", "--loss", "mse", "--layers", "2,4:tanh,3,1"],
-        [
-            "--epochs",
-            "2",
-            "--optimizer",
-            "sgd",
-            "--momentum",
-            "0.5",
-            "--init",
-            "uniform",
-            "--dtype",
-            "float64",
-        ],
+        argv(
+            "--epochs 2 --optimizer sgd --momentum 0.5 --init uniform --dtype float64"
+        ),
         ["--epochs", "2", "--reference", "--batch_number", "10"],
-        [
-            "--epochs",
-            "2",
-            "--target",
-            "0",
-            "--task",
-            "regression",
-            "--holdout",
-            "0",
-            "--weight_decay",
-            "0.01",
-        ],
-        [
-            "--networks",
-            "4",
-            "--vary",
-            "optimizer=sgd|adam,momentum=0..0.9,batch_size=8|16,epochs=2..4,hidden=4|9",
-        ],
-        [
-            "--networks",
-            "3",
-            "--vary",
-            "number_embedding=linear|waves2,learning_rate=1e-3..1e-1",
-        ],
+        argv("--epochs 2 --target 0 --task regression --holdout 0 --weight_decay 0.01"),
+        argv(
+            "--networks 4 --vary optimizer=sgd|adam,momentum=0..0.9,batch_size=8|16,epochs=2..4,hidden=4|9"
+        ),
+        argv(
+            "--networks 3 --vary number_embedding=linear|waves2,learning_rate=1e-3..1e-1"
+        ),
     ],
 )
 def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import CONTROL, RICH, ROOT, on_terminal, run
+from support.command_line import CONTROL, RICH, ROOT, argv, on_terminal, run
 
 # a window's title, a screen, an order of letters, a line, markup
 EVIL = "\x1b]0;evil\x07\x9b2J\u202e\r[red]\nx"
@@ -70,9 +70,7 @@ COMMANDS = [  # and their exit codes
     (
         0,
         [
-            "--train",
-            "--networks",
-            1,
+            *argv("--train --networks 1"),
             *ON_TABLE,
             *SMALL,
             "--verbose",
@@ -83,40 +81,30 @@ COMMANDS = [  # and their exit codes
     (
         0,
         [
-            "--train",
-            "--networks",
-            1,
+            *argv("--train --networks 1"),
             *ON_TABLE,
             *SMALL,
             "--checkpoint",
             f"c{EVIL}.ck",
-            "--resume",
-            "auto",
-            "--debug",
+            *argv("--resume auto --debug"),
         ],
     ),
     (
         0,
         [
-            "--train",
-            "--networks",
-            1,
+            *argv("--train --networks 1"),
             *ON_TABLE[:2],
             "--model",
             OTHER,
             *SMALL,
-            "--holdout",
-            0.2,
-            "--profile",
+            *argv("--holdout 0.2 --profile"),
         ],
     ),
     (0, ["--train", "--effort", "quick", *ON_TABLE[:2], "--model", OTHER, "--verbose"]),
     (
         0,
         [
-            "--train",
-            "--networks",
-            2,
+            *argv("--train --networks 2"),
             *ON_TABLE,
             *SMALL,
             "--vary",

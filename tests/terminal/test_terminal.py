@@ -13,6 +13,7 @@ import pytest
 from support.checkpoints import wait_for
 from support.command_line import (
     ONE,
+    argv,
     environment,
     read_until,
     run,
@@ -33,16 +34,7 @@ def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(
 ):
     write_two_classes(folder / "two.csv", rows=3000)
     (folder / "m.bin").write_bytes(b"the model before")
-    given = [
-        "--layers",
-        "2,256,256,1",
-        "--epochs",
-        100000,
-        "--batch_number",
-        8,
-        "--backend",
-        "seq",
-    ]
+    given = argv("--layers 2,256,256,1 --epochs 100000 --batch_number 8 --backend seq")
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     read_until(process, "epoch ")
     process.send_signal(getattr(signal, name))
@@ -69,9 +61,7 @@ def test_ctrl_c_while_the_flags_are_read_is_no_success(monkeypatch):
 
 def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):
     process = start(
-        "--predict",
-        "--model",
-        trained,
+        *argv(f"--predict --model {trained}"),
         "--dataset",
         write_two_classes(trained.parent / "big.csv", 20000),
     )
@@ -198,16 +188,7 @@ def on_terminal(*arguments, **variables) -> tuple[int, str]:
 
 
 def test_a_terminal_gets_a_bar_with_loss_speed_and_time_left(two):
-    given = [
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,200,200,1",
-        "--epochs",
-        200,
-    ]
+    given = argv("--dataset two.csv --model m.bin --layers 2,200,200,1 --epochs 200")
     code, text = on_terminal("--train", *given)
     assert code == 0
     assert re.search(r"epoch \S*200\S*/\S*200", text)

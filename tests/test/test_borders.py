@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 from support.c_models import Library
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.onnx_models import outputs, session
 
 import nn
@@ -133,22 +133,10 @@ def test_a_fold_that_diverges_ends_in_one_line(folder):
     table = np.column_stack([draws.normal(size=(60, 2)), draws.normal(size=60)])
     np.savetxt("t.csv", table, delimiter=",", header="a,b,y", comments="")
     result = run(
-        "train",
-        "t.csv",
-        "-m",
-        "m.bin",
-        "--layers",
-        "2,8,1",
-        "--folds",
-        3,
-        "--optimizer",
-        "sgd",
+        *argv("train t.csv -m m.bin --layers 2,8,1 --folds 3 --optimizer sgd"),
         "--learning_rate",
         1e30,
-        "--scaling",
-        "none",
-        "--epochs",
-        5,
+        *argv("--scaling none --epochs 5"),
     )
     lines = result.err.rstrip("\n").splitlines()
     last = lines[-1]

@@ -3,7 +3,7 @@ rows can tell."""
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 
 import nn
 from nn.data.loading import held_out
@@ -143,17 +143,7 @@ def test_the_command_compares_rows_that_no_model_saw(folder):
     assert report["verdict"].startswith(
         "no verdict: a.bin was trained on 321 of these 400 rows; give rows that neither"
     )
-    succeed(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "d.bin",
-        "--effort",
-        "quick",
-        "--seed",
-        5,
-    )
+    succeed(*argv("--train --dataset t.csv --model d.bin --effort quick --seed 5"))
     # out of fold
     assert succeed("compare", "c.bin", "d.bin", "--json").json["rows"] == 400
     # held out by the first

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.tables import csv_of
 
 import nn as package
@@ -237,19 +237,7 @@ def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions
     folder, by_permutations
 ):
     write(table(300))
-    succeed(
-        *[
-            "--train",
-            "--dataset",
-            "t.csv",
-            "--model",
-            "m.bin",
-            "--layers",
-            "4,3,1",
-            "--epochs",
-            "2",
-        ]
-    )
+    succeed(*argv("--train --dataset t.csv --model m.bin --layers 4,3,1 --epochs 2"))
     asked = ["--explain", "--model", "m.bin", "--output", "o.csv"]
     output = succeed(*asked, "--json")
     report = json.loads(output.out)
@@ -295,17 +283,7 @@ def test_importance_judges_only_rows_that_some_network_does_not_know(folder):
     ]
     write(rows)
     succeed(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--folds",
-        3,
-        "--holdout",
-        0,
-        "--time",
-        "t",
+        *argv("--train --dataset t.csv --model m.bin --folds 3 --holdout 0 --time t")
     )
     found = succeed("--explain", "--model", "m.bin", "--json").json["importance"]
     tested = succeed("--test", "--model", "m.bin", "--json").json
@@ -639,16 +617,7 @@ def test_long_names_are_shortened_in_a_terminal(folder):
         ]
     )
     succeed(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "auto,4,1",
-        "--epochs",
-        1,
-        "-q",
+        *argv("--train --dataset t.csv --model m.bin --layers auto,4,1 --epochs 1 -q")
     )
     out = succeed("--explain", "--model", "m.bin").out
     assert "correlation" in out
@@ -658,17 +627,7 @@ def test_long_names_are_shortened_in_a_terminal(folder):
 def test_contributions_to_rows_of_one_class_are_written_without_importance(folder):
     rows = table()
     write(rows)
-    succeed(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "auto,6,1",
-        "--epochs",
-        2,
-    )
+    succeed(*argv("--train --dataset t.csv --model m.bin --layers auto,6,1 --epochs 2"))
     label = rows[0]["y"]
     write([row for row in rows if row["y"] == label][:10], "ten.csv")
     written = succeed("explain", "m.bin", "ten.csv", "-o", "why.csv", "--json")
@@ -762,17 +721,7 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 10))
     np.savetxt("t.csv", np.column_stack([x, x[:, 0]]), "%.4f", ",")
-    succeed(
-        "--train",
-        "--layers",
-        "auto,1",
-        "--epochs",
-        1,
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-    )
+    succeed(*argv("--train --layers auto,1 --epochs 1 --dataset t.csv --model m.bin"))
     if "--report" in more:
         mode = "--test"
     else:
@@ -873,13 +822,7 @@ def test_weights_count_in_walks_and_in_the_command(folder, by_permutations):
     difference = np.abs(explanation.base_values - twice.base_values)
     assert difference.max() < 1e-9
     result = succeed(
-        "explain",
-        "m.bin",
-        "rows.csv",
-        "--background",
-        "background.csv",
-        "-o",
-        "why.csv",
+        *argv("explain m.bin rows.csv --background background.csv -o why.csv")
     )
     assert "background.csv: left out: 10 rows of weight 0" in result.err
     assert "of 20 background rows" in result.err

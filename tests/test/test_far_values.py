@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 
 
 def write(name: str, of_inputs: float, of_targets: float) -> None:
@@ -26,17 +26,7 @@ def models(folder):
     """Two models of ordinary numbers, which take targets of any size in a test."""
     write("t.csv", 1, 1)
     for seed, name in enumerate(("m.bin", "n.bin")):
-        flags = (
-            "--networks",
-            1,
-            "--epochs",
-            2,
-            "--dtype",
-            "float64",
-            "--seed",
-            seed,
-            "-q",
-        )
+        flags = argv(f"--networks 1 --epochs 2 --dtype float64 --seed {seed} -q")
         succeed("train", "t.csv", "-m", name, *flags)
 
 

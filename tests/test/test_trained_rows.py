@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, argv, run, succeed
 
 import nn
 from nn.core import bootstrap
@@ -391,18 +391,9 @@ def test_models_that_leave_no_row_to_compare_on_are_refused(folder):
     for name, seed in {"one": 0, "two": 1}.items():
         succeed(
             *ONE,
-            "--dataset",
-            "t.csv",
-            "--model",
-            f"{name}.bin",
-            "--epochs",
-            1,
-            "--holdout",
-            0.1,
-            "--seed",
-            seed,
-            "--target",
-            "y",
+            *argv(
+                f"--dataset t.csv --model {name}.bin --epochs 1 --holdout 0.1 --seed {seed} --target y"
+            ),
         )
     rows = [
         set(nn.held_out(nn.Network.load(f"{name}.bin"), "t.csv").part_rows)

@@ -6,7 +6,7 @@ import statistics
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.packs import until_ended
 
 import nn
@@ -183,16 +183,7 @@ def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(fo
     ds = bars(100)
     np.savez("bars.npz", x=ds.x, y=ds.y)
     command = ["--train", "--dataset", "bars.npz", "--threads", 2, "--json"]
-    own = [
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
-        "--checkpoint",
-        "c.ck",
-        "--epochs",
-        3,
-    ]
+    own = argv("--model m.bin --effort quick --checkpoint c.ck --epochs 3")
     report = succeed(*command, *own).json
     model = nn.fit("bars.npz", effort="quick", threads=1, epochs=3)
     model.save("fit.bin")

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from support.command_line import succeed, write_numbers, write_three_classes
+from support.command_line import argv, succeed, write_numbers, write_three_classes
 from support.packs import data, network
 from support.tables import csv_of
 
@@ -428,14 +428,7 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
     command = ["--train", "--dataset", "data.csv", *flags.split(), *rules, "--json"]
     report = succeed(*command, "--model", "m.bin", "-o", "o.csv").json
     tested = succeed(
-        "--test",
-        "--model",
-        "m.bin",
-        "--json",
-        "-v",
-        "--intervals",
-        "--report",
-        "page.html",
+        *argv("--test --model m.bin --json -v --intervals --report page.html")
     ).json
     if "out_of_fold" in report:
         quick = report["out_of_fold"].pop("intervals")  # by fewer resamples
@@ -487,17 +480,7 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
 
 def test_a_threshold_that_is_given_judges_all_rows(folder):
     write_rare(folder / "data.csv")
-    command = [
-        "--train",
-        "--dataset",
-        "data.csv",
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
-        "--epochs",
-        6,
-    ]
+    command = argv("--train --dataset data.csv --model m.bin --effort quick --epochs 6")
     succeed(*command, "--threshold", "f1")
     report = succeed(
         "--test", "--model", "m.bin", "--threshold", 0.2, "--json", "-v"

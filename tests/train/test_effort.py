@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support.command_line import (
+    argv,
     run,
     succeed,
     write_numbers,
@@ -62,14 +63,10 @@ def table(tmp_path_factory):
 def trained(table, folder, *flags):
     """Figures and bytes of m.bin."""
     out = succeed(
-        "--train",
-        "--dataset",
-        table,
+        *argv(f"--train --dataset {table}"),
         "--model",
         folder / "m.bin",
-        "--effort",
-        "standard",
-        "--json",
+        *argv("--effort standard --json"),
         *flags,
     )
     return out.json, (folder / "m.bin").read_bytes()
@@ -169,14 +166,7 @@ def test_flags_of_one_training_leave_one_network_and_are_not_for_an_effort(
     table, folder, flag
 ):
     command = [
-        "--train",
-        "--dataset",
-        table,
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        "--json",
+        *argv(f"--train --dataset {table} --model m.bin --epochs 1 --json"),
         *flag,
     ]
     result = succeed(*command).json
@@ -205,11 +195,7 @@ def test_the_flags_that_are_told_and_given_train_the_same_networks(
     members = iter(nn.Model.load("m.bin").network.members)
     for chosen in figures["chosen"]:
         succeed(
-            "--train",
-            "--dataset",
-            table,
-            "--model",
-            "again.bin",
+            *argv(f"--train --dataset {table} --model again.bin"),
             *chosen["flags"].split(),
         )
         for member in nn.Model.load("again.bin").network.members:
@@ -234,14 +220,7 @@ def test_the_flags_that_are_told_and_given_train_the_same_networks(
 )
 def test_the_facts_of_a_model_train_it_again(table, folder, flags):
     succeed(
-        "--train",
-        "--dataset",
-        table,
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
-        *flags.split(),
+        *argv(f"--train --dataset {table} --model m.bin --effort quick"), *flags.split()
     )
     (folder / "facts.json").write_text(
         succeed("--info", "--model", "m.bin", "--json").out
@@ -259,15 +238,7 @@ def test_a_text_model_has_one_network_and_impossible_rules_are_refused_at_once(
     assert run(*command, "--effort", "quick").code == 2
     write_three_classes(folder / "three.csv")
     result = run(
-        "--train",
-        "--dataset",
-        "three.csv",
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
-        "--threshold",
-        "f1",
+        *argv("--train --dataset three.csv --model m.bin --effort quick --threshold f1")
     )
     assert result.code == 2
     assert "--threshold f1: is for two classes" in result.err
@@ -285,16 +256,7 @@ def test_few_rows_or_groups_are_divided_into_few_folds(rows, folds, more, folder
         lines = [f"{'abc'[number // 20]},{line}" for number, line in enumerate(lines)]
         text = "\n".join([f'"g",{header}', *lines])
         (folder / "two.csv").write_text(text + "\n")
-    command = [
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--epochs",
-        1,
-        *more,
-    ]
+    command = [*argv("--train --dataset two.csv --model m.bin --epochs 1"), *more]
     result = succeed(*command, "--json").json
     for chosen in result.get("chosen", ()):
         assert f"--folds {folds} " in chosen["flags"]
@@ -467,14 +429,7 @@ def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
     columns = [x.round(5), y]
     (folder / "rare.csv").write_text(csv_of("xy", columns))
     result = succeed(
-        "--train",
-        "--dataset",
-        "rare.csv",
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
-        "--json",
+        *argv("--train --dataset rare.csv --model m.bin --effort quick --json")
     )
     figures = result.json
     told = [line for line in result.err.splitlines() if "no fold judges" in line]
@@ -777,15 +732,7 @@ def test_what_is_stopped_keeps_the_best_so_far(table, folder, monkeypatch, stopp
 def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(folder):
     write_numbers(folder / "numbers.csv")
     succeed(
-        "--train",
-        "--dataset",
-        "numbers.csv",
-        "--model",
-        "m.bin",
-        "--effort",
-        "quick",
-        "--epochs",
-        2,
+        *argv("--train --dataset numbers.csv --model m.bin --effort quick --epochs 2")
     )
     figures = succeed(
         "--test", "--model", "m.bin", "--report", "page.html", "--json"
@@ -815,14 +762,7 @@ def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(
     )
     for flags in (*flags_of_others, "--dataset other.csv"):
         result = run(
-            "--train",
-            "--dataset",
-            table,
-            "--model",
-            "m.bin",
-            "--resume",
-            "c.ck",
-            "-q",
+            *argv(f"--train --dataset {table} --model m.bin --resume c.ck -q"),
             *flags.split(),
         )
         if flags == "--networks 2":

@@ -25,7 +25,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
-from support.command_line import predictions, succeed
+from support.command_line import argv, predictions, succeed
 
 import nn
 
@@ -140,17 +140,7 @@ def test_a_fit_gives_the_probabilities_of_the_command_line(
         flags = [
             word for name, value in settings.items() for word in (f"--{name}", value)
         ]
-    succeed(
-        "--train",
-        "--dataset",
-        "frame.csv",
-        "--model",
-        "m.bin",
-        "--seed",
-        3,
-        "-q",
-        *flags,
-    )
+    succeed(*argv("--train --dataset frame.csv --model m.bin --seed 3 -q"), *flags)
     classifier = nn.NetworkClassifier(random_state=3, **settings).fit(frame, labels)
     assert np.array_equal(
         classifier.predict_proba(frame)[:, 1], column("score yes", "m.bin", "frame.csv")

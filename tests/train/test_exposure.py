@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.metrics import mean_tweedie_deviance, r2_score
 from support.c_models import Library
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, argv, run, succeed
 from support.onnx_models import outputs
 
 import nn
@@ -200,17 +200,7 @@ def test_effort_intervals_and_going_on(table, folder):
     np.testing.assert_allclose(low, of_one_low * frame.years, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(high, of_one_high * frame.years, rtol=1e-5)
     model.save("m.bin")
-    succeed(
-        "--predict",
-        "--model",
-        "m.bin",
-        "--dataset",
-        table,
-        "--level",
-        0.9,
-        "-o",
-        "p.csv",
-    )
+    succeed(*argv(f"--predict --model m.bin --dataset {table} --level 0.9 -o p.csv"))
     written = pd.read_csv("p.csv")
     np.testing.assert_allclose(written.high, high, rtol=1e-5)
     again = nn.fit(frame, "claims", init=model, epochs=1)

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from support.command_line import (
+    argv,
     run,
     succeed,
     write_numbers,
@@ -406,16 +407,9 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
 def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder):
     (folder / "people.csv").write_text(as_csv(people()))
     call = [
-        "--train",
-        "--dataset",
-        "people.csv",
-        "--layers",
-        "auto,8,1",
-        "--folds",
-        FOLDS,
-        "--epochs",
-        2,
-        "-q",
+        *argv(
+            f"--train --dataset people.csv --layers auto,8,1 --folds {FOLDS} --epochs 2 -q"
+        ),
         *more,
     ]
     found = []
@@ -434,15 +428,7 @@ def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder)
 def test_train_needs_a_model_or_folds(two):
     assert "--train needs --model" in run("--train", "--dataset", "two.csv").err
     result = run(
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,4,1",
-        "-o",
-        "o.csv",
+        *argv("--train --dataset two.csv --model m.bin --layers 2,4,1 -o o.csv")
     )
     assert result.code == 2
     assert "--folds" in result.err

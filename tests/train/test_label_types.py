@@ -3,7 +3,7 @@ and JSON they are texts."""
 
 import numpy as np
 import pytest
-from support.command_line import succeed
+from support.command_line import argv, succeed
 from support.table_formats import pd
 from support.tables import as_frame
 
@@ -97,17 +97,7 @@ def test_the_file_of_an_estimator_has_the_type_of_its_classes(folder):
 
 def test_commands_and_json_have_texts(folder):
     pd.DataFrame(columns([0, 1])).to_parquet("t.parquet")
-    succeed(
-        "--train",
-        "--dataset",
-        "t.parquet",
-        "--model",
-        "m.bin",
-        "--networks",
-        1,
-        "--epochs",
-        1,
-    )
+    succeed(*argv("--train --dataset t.parquet --model m.bin --networks 1 --epochs 1"))
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info["classes"] == ["0", "1"]
     assert info["label_type"] == "int"

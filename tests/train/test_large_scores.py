@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.packs import data
 from support.tables import csv_of
 
@@ -40,16 +40,7 @@ def tables(folder):
 
 
 def train(task, model, *more):
-    train = (
-        "--train",
-        "--dataset",
-        f"{task}.csv",
-        "--model",
-        model,
-        "--epochs",
-        2,
-        "--json",
-    )
+    train = argv(f"--train --dataset {task}.csv --model {model} --epochs 2 --json")
     if "--effort" in more:
         kind = []
     else:

@@ -3,7 +3,7 @@ alike, and the warning if not."""
 
 import numpy as np
 import pytest
-from support.command_line import ONE, succeed
+from support.command_line import ONE, argv, succeed
 from support.plain_layers import LOSSES
 from support.tables import csv_of
 
@@ -387,15 +387,10 @@ def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
     """The original divides the loss of an epoch by all rows, also by those that it
     leaves out."""
     flags = [
-        "--reference",
-        "--batch_number",
-        40,
+        *argv("--reference --batch_number 40"),
         "--learning_rate",
         1e-9,
-        "--epochs",
-        1,
-        "--layers",
-        "2,3,1",
+        *argv("--epochs 1 --layers 2,3,1"),
     ]
     text = (folder / "noise.csv").read_text()
     (folder / "noise.csv").write_text(text.removeprefix("a,b,y\n"))

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import position, succeed, write_three_classes
+from support.command_line import argv, position, succeed, write_three_classes
 from support.launches import (
     SECONDS,
     STOPPED_UNTIL_DONE,
@@ -30,42 +30,22 @@ WAYS = {
         "--networks",
         5,
         *EARLY,
-        "--learning_rate",
-        0.02,
-        "--refit",
-        "--threshold",
-        "f1",
-        "--calibrate",
-        "temperature",
-        "--history",
-        "h.csv",
+        *argv(
+            "--learning_rate 0.02 --refit --threshold f1 --calibrate temperature --history h.csv"
+        ),
     ],
     "folds": ["--folds", 4, *EARLY, "--threshold", "f1", "-o", "out.csv"],
     "judged by folds": [
         "--folds",
         3,
         *EARLY[:2],
-        "--validation",
-        "fold",
-        "--class_weight",
-        "1,2",
-        "-o",
-        "out.csv",
+        *argv("--validation fold --class_weight 1,2 -o out.csv"),
     ],
     "judged in time": [
         "--folds",
         3,
         *EARLY[:2],
-        "--validation",
-        "fold",
-        "--patience",
-        2,
-        "--time",
-        "a",
-        "--task",
-        "regression",
-        "-o",
-        "out.csv",
+        *argv("--validation fold --patience 2 --time a --task regression -o out.csv"),
     ],
     "vary": [
         "--networks",
@@ -78,45 +58,20 @@ WAYS = {
         "--networks",
         5,
         *EARLY,
-        "--refit",
-        "--class_weight",
-        "balanced",
-        "--vary",
-        "number_embedding=linear|pieces5|waves2,hidden=7|9-5",
+        *argv(
+            "--refit --class_weight balanced --vary number_embedding=linear|pieces5|waves2,hidden=7|9-5"
+        ),
     ],
-    "effort": [
-        "--effort",
-        "standard",
-        "--epochs",
-        4,
-        "--history",
-        "h.csv",
-        "-o",
-        "out.csv",
-    ],
-    "infinite": [
-        "--networks",
-        4,
-        "--epochs",
-        3,
-        "--vary",
-        "learning_rate=0.01|1e30",
-        "--optimizer",
-        "sgd",
-    ],
+    "effort": argv("--effort standard --epochs 4 --history h.csv -o out.csv"),
+    "infinite": argv(
+        "--networks 4 --epochs 3 --vary learning_rate=0.01|1e30 --optimizer sgd"
+    ),
 }
 TIMES = ("seconds", "us_per_batch", "threads")
 LONG = [
     *DATA,
     *LAYERS,
-    "--networks",
-    3,
-    "--model",
-    "m.bin",
-    "--checkpoint",
-    "c.ck",
-    "--resume",
-    "auto",
+    *argv("--networks 3 --model m.bin --checkpoint c.ck --resume auto"),
 ]
 MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
 VARY = [*MORE, "--networks", 20, "--vary", "learning_rate=1e-3..1e-1"]
@@ -420,15 +375,7 @@ def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, where, when):
     command = [
         *DATA,
         *LAYERS,
-        "--networks",
-        3,
-        "--model",
-        "m.bin",
-        "--epochs",
-        3,
-        "--validation",
-        0.3,
-        "--refit",
+        *argv("--networks 3 --model m.bin --epochs 3 --validation 0.3 --refit"),
     ]
     began = time.monotonic()
     then = "raise NnError('this rank is no more')"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import (
+    argv,
     predictions,
     run,
     succeed,
@@ -402,18 +403,8 @@ def test_members_weights_must_be_positive_and_means_are_of_those_that_are_there(
 def test_a_model_of_several_networks_on_the_command_line(write, folder):
     path = write(folder / "data.csv")
     model = folder / "several.bin"
-    call = (
-        "--train",
-        "--dataset",
-        path,
-        "--model",
-        model,
-        "--networks",
-        COUNT,
-        "--epochs",
-        3,
-        "-q",
-        "--json",
+    call = argv(
+        f"--train --dataset {path} --model {model} --networks {COUNT} --epochs 3 -q --json"
     )
     report = succeed(*call).json
     assert report["networks"] == COUNT

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from support import c_models, launches, onnx_models
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, argv, run, succeed
 
 import nn
 from nn.core import bootstrap
@@ -496,13 +496,7 @@ def test_a_comparison_tells_the_figures_of_each_model(trained):
     }
     succeed(
         *ONE,
-        "--dataset",
-        "t.csv",
-        "-m",
-        "other.bin",
-        "--epochs",
-        1,
-        "-q",
+        *argv("--dataset t.csv -m other.bin --epochs 1 -q"),
         *flags_of(usual | roles),
     )
     report = succeed(
@@ -555,14 +549,9 @@ def test_inputs_of_rows_that_are_held_out_change_no_bit_of_the_model(trained):
 @pytest.mark.usual(0, 15)
 def test_a_training_that_is_stopped_goes_on_to_the_same_bytes(trained):
     flags = [
-        "train",
-        "t.csv",
-        "-m",
-        "resumed.bin",
+        *argv("train t.csv -m resumed.bin"),
         *flags_of(trained.settings),
-        "-q",
-        "--checkpoint",
-        "c",
+        *argv("-q --checkpoint c"),
     ]
     with StopsInEpoch(2):
         stopped = run(*flags)

@@ -5,7 +5,7 @@ import statistics
 import time
 
 import pytest
-from support.command_line import succeed
+from support.command_line import argv, succeed
 
 import nn
 
@@ -89,12 +89,7 @@ def test_digits_after_one_epoch(shared, tmp_path, seeds):
     accuracy = []
     for seed in range(seeds):
         flags = [
-            "--epochs",
-            1,
-            "--batch_number",
-            32,
-            "--holdout",
-            0,
+            *argv("--epochs 1 --batch_number 32 --holdout 0"),
             "--model",
             tmp_path / "m.bin",
             "--seed",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from sklearn.metrics import f1_score
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, argv, run, succeed
 from support.networks import flattened
 from support.packs import data as data_of
 from support.tables import csv_of
@@ -289,13 +289,7 @@ def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch
         data = "t.csv"
     done = run(
         *ONE,
-        "--dataset",
-        data,
-        "--model",
-        "m.bin",
-        "--epochs",
-        2,
-        "--quiet",
+        *argv(f"--dataset {data} --model m.bin --epochs 2 --quiet"),
         *flags.split(),
     )
     assert done.code not in (0, 1), done.err
@@ -333,16 +327,7 @@ def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(
     columns = [extra, range(60), ["red", "blue"] * 30, ["no", "yes", "yes"] * 20]
     (folder / "t.csv").write_text(csv_of(["extra", "a", "word", "class"], columns))
     done = run(
-        "--train",
-        "--dataset",
-        "t.csv",
-        "--model",
-        "m.bin",
-        "-q",
-        f"--{flag}",
-        "extra",
-        "--target",
-        "class",
+        *argv(f"--train --dataset t.csv --model m.bin -q --{flag} extra --target class")
     )
     assert done.code == 65, done.err
     assert words in done.err, done.err
@@ -392,16 +377,7 @@ def test_the_epochs_that_were_run_are_told_beside_those_that_were_asked_for(flag
 
 
 def test_the_line_of_a_training_that_patience_ended_has_both_counts(two):
-    asked = [
-        "--epochs",
-        400,
-        "--validation",
-        0.3,
-        "--patience",
-        2,
-        "--learning_rate",
-        0.3,
-    ]
+    asked = argv("--epochs 400 --validation 0.3 --patience 2 --learning_rate 0.3")
     result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *asked)
     run_epochs = len(nn.Network.load("m.bin").history["loss"])
     assert run_epochs < 400

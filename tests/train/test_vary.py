@@ -6,7 +6,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_two_classes
+from support.command_line import argv, run, succeed, write_two_classes
 from support.packs import LAYERS, SEED, check_alone, data, network, until_ended, vector
 
 import nn
@@ -344,18 +344,7 @@ def test_what_does_not_go_with_it_is_refused(flags, expected):
 
 
 def test_varied_networks_on_the_command_line(two):
-    call = [
-        "--train",
-        "--dataset",
-        two,
-        "--model",
-        "v.bin",
-        "--networks",
-        4,
-        "--seed",
-        2,
-        "--vary",
-    ]
+    call = argv(f"--train --dataset {two} --model v.bin --networks 4 --seed 2 --vary")
     result = succeed(
         *call, "learning_rate=0.01..0.1,hidden=4|6-3", "--epochs", 3, "-v", "--json"
     )

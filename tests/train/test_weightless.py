@@ -4,7 +4,7 @@ the training rows."""
 import numpy as np
 import pytest
 from sklearn.utils.class_weight import compute_class_weight
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 
 import nn
 from nn.core.weighted import median, quantiles
@@ -155,16 +155,7 @@ def test_a_classifier_has_the_classes_of_rows_that_count():
 def test_the_command_leaves_them_out_and_says_how_many(tmp_path):
     path = written(tmp_path / "t.csv", *table())
     model = str(tmp_path / "m.bin")
-    flags = [
-        "--weight",
-        "w",
-        "--layers",
-        "auto,16,1",
-        "--epochs",
-        "200",
-        "--learning_rate",
-        "0.01",
-    ]
+    flags = argv("--weight w --layers auto,16,1 --epochs 200 --learning_rate 0.01")
     done = run("--train", "--dataset", path, "--model", model, *flags)
     assert "left out: 120 rows of weight 0" in done.out + done.err
     tested = nn.test(nn.Network.of_file(model), nn.load(path, weight="w"))
@@ -248,17 +239,7 @@ def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
 
 # ----------------------------------------- what is told, and models of earlier versions
 
-TRAINED = (
-    "--train",
-    "--layers",
-    "auto,4,1",
-    "--epochs",
-    2,
-    "--weight",
-    "w",
-    "--model",
-    "m.bin",
-)
+TRAINED = argv("--train --layers auto,4,1 --epochs 2 --weight w --model m.bin")
 
 
 def without_fact(path):

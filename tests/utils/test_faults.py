@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.campaign import CASES, FILES, faults_of, prepare
-from support.command_line import ONE, succeed, write_two_classes
+from support.command_line import ONE, argv, succeed, write_two_classes
 from support.faults import outcomes
 from support.tables import as_frame, csv_of, saved
 
@@ -126,13 +126,7 @@ def test_a_file_that_cannot_be_read_any_further_is_named(folder, name):
     given = [
         "--dataset",
         write_data(name),
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,1",
-        "--epochs",
-        "1",
-        "--quiet",
+        *argv("--model m.bin --layers 2,1 --epochs 1 --quiet"),
     ]
     command = ["--train", *given]
     fine, *failed = outcomes(["read"], command, folder)

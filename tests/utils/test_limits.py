@@ -17,6 +17,7 @@ from unittest import mock
 import pytest
 from support.command_line import (
     ONE,
+    argv,
     environment,
     read_until,
     run,
@@ -129,17 +130,9 @@ def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_what_fit
     two,
 ):
     """4 MB a vector, 4 vectors a network."""
-    given = [
-        "--layers",
-        "2,1000,1000,1",
-        "--epochs",
-        1,
-        "--threads",
-        1,
-        "--quiet",
-        "--dataset",
-        "two.csv",
-    ]
+    given = argv(
+        "--layers 2,1000,1000,1 --epochs 1 --threads 1 --quiet --dataset two.csv"
+    )
     process = start(
         "--train", *given, "--model", "m.bin", "--networks", 200, **limited(1024)
     )

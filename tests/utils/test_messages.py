@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from support.command_line import environment
+from support.command_line import argv, environment
 
 import nn
 from nn.utils import errors
@@ -60,18 +60,9 @@ def test_a_remark_is_a_warning_at_the_line_of_the_caller(two, in_python):
 
 
 def test_a_command_prints_remarks_as_lines_and_none_twice(two):
-    given = [
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--networks",
-        "1",
-        "--epochs",
-        "1",
-        "--debug",
-    ]
+    given = argv(
+        "--train --dataset two.csv --model m.bin --networks 1 --epochs 1 --debug"
+    )
     command = [sys.executable, "-m", "nn", *given, "--learning_rate", "1e-9"]
     err = subprocess.run(
         command, capture_output=True, text=True, env=environment()

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from support.command_line import (
     ONE,
+    argv,
     environment,
     read_until,
     run,
@@ -380,11 +381,7 @@ def test_files_whose_names_are_no_characters_are_read_and_written(folder, brief)
     (folder / "o\udcff.json").write_text(plan)
     (folder / "two.csv").write_bytes(two.read_bytes())
     several = [
-        "--train",
-        "--networks",
-        2,
-        "--vary",
-        "epochs=1|2",
+        *argv("--train --networks 2 --vary epochs=1|2"),
         "--dataset",
         "o\udcff.csv",
     ]
@@ -485,14 +482,9 @@ def test_a_message_calls_a_file_as_it_was_given(folder, format, flags):
     for path in paths:
         result = run(
             *ONE,
-            "--dataset",
-            path,
-            "--model",
-            "m.bin",
+            *argv(f"--dataset {path} --model m.bin"),
             *flags,
-            "-q",
-            "--task",
-            "binary",
+            *argv("-q --task binary"),
         )
         assert result.code in (2, 65)
         assert path in result.err

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 from support.campaign import OLD, TRAIN, Case
-from support.command_line import ONE, environment, run, succeed, write_two_classes
+from support.command_line import ONE, argv, environment, run, succeed, write_two_classes
 from support.effort import EFFORT
 
 import nn
@@ -95,15 +95,7 @@ def prepared(tmp_path, monkeypatch):
     write_two_classes(folder / "two.csv", rows=600)
     monkeypatch.chdir(folder)
     succeed(
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "old.bin",
-        "--layers",
-        "2,8,1",
-        "--epochs",
-        1,
+        *argv("--train --dataset two.csv --model old.bin --layers 2,8,1 --epochs 1")
     )
     plan = '{"data": {"path": "two.csv"}, "layers": ["2,3,1", "2,4,1"], "epochs": 2, "batches": 2}'
     (folder / "plan.json").write_text(plan)
@@ -294,10 +286,7 @@ def test_a_signal_while_modules_are_made_ends_with_its_own_code(prepared, signum
         "-m",
         "hit",
         *map(str, ONE),
-        "--dataset",
-        "two.csv",
-        "--model",
-        "new.bin",
+        *argv("--dataset two.csv --model new.bin"),
     ]
     done = subprocess.run(
         command,

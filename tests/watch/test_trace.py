@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.command_line import run, start, succeed
+from support.command_line import argv, run, start, succeed
 
 import nn
 from nn.backends.engine import EpochSettings
@@ -28,17 +28,7 @@ def train(folder, *given_flags):
     x = np.linspace(-1, 1, 120 * 64, dtype=np.float32).reshape(120, 1, 8, 8)
     y = np.sin(9 * x).mean(axis=(1, 2, 3))
     np.savez(folder / "x.npz", x=x, y=y)
-    flags = [
-        "--layers",
-        LAYERS,
-        "--epochs",
-        3,
-        "--batch_number",
-        10,
-        "--schedule",
-        "linear",
-        "-q",
-    ]
+    flags = argv(f"--layers {LAYERS} --epochs 3 --batch_number 10 --schedule linear -q")
     return succeed(
         "--train",
         "--dataset",
@@ -486,17 +476,7 @@ def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
         "tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)"
     )
     most = 1 << 16
-    given = [
-        "--layers",
-        "2,8,1",
-        "--epochs",
-        60,
-        "--model",
-        "m.bin",
-        "--logdir",
-        "log",
-        "--quiet",
-    ]
+    given = argv("--layers 2,8,1 --epochs 60 --model m.bin --logdir log --quiet")
     limited = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most))
     process = start("--train", "--dataset", "two.csv", *given, preexec_fn=limited)
     _, err = process.communicate(timeout=60)
