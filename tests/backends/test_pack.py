@@ -85,6 +85,7 @@ def test_members_of_a_pack_begin_with_zeros_keep_parameters_and_refuse_others_jo
     pack = members.engine.pack(3, ROWS)
     assert isinstance(pack, CpuPack)
     assert pack.count == 3
+    assert pack.describe() == "3 networks, 1 at a time, each on one thread"
     members.check_vectors(pack)
     members.check_refusals(pack, ROWS)
 
@@ -140,6 +141,18 @@ def test_memory_is_that_of_the_members_and_of_a_network_a_thread():
     for _ in range(2):
         few.get(0, "moment1")
         assert vector <= few.bytes() - before < 1.3 * vector
+
+
+def test_a_thread_of_a_pack_has_an_order_of_the_most_rows():
+    members = members_of("4,5,2", "omp", threads=2)
+    bytes_ = []
+    for times in (1, 11):
+        pack = members.pack(CpuPack)
+        jobs = members.jobs()
+        jobs[1].rows = np.tile(jobs[1].rows, times)
+        pack.epoch(jobs)
+        bytes_.append(pack.bytes())
+    assert bytes_[1] - bytes_[0] == 2 * 8 * 10 * len(members.rows[1])
 
 
 @pytest.mark.timing

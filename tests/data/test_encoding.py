@@ -471,7 +471,7 @@ def test_only_numbers_can_be_plain(column, plain):
 
 
 @pytest.mark.parametrize("rare", [0, 4])
-@pytest.mark.parametrize("gaps", [0, 3, 9, 10, 30])
+@pytest.mark.parametrize("gaps", [0, 4, 5, 9, 10, 30])
 @pytest.mark.parametrize("frequent", [3, 15, 16, 17, 40])
 def test_a_category_is_encoded_by_the_rows_of_its_values(rare, gaps, frequent):
     """A value of LEAST_SLOT_ROWS has a slot, a gap too; others share one; up to ONE_HOT

@@ -427,6 +427,28 @@ def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
         nn.train(nn.Network("5,4,1", task="binary"), ds, **flags, resume="made.ck")
 
 
+def test_a_run_that_is_done_again_keeps_those_behind_it(folder):
+    runs = [checkpoints.RunFacts({"seed": seed}, "data", "omp") for seed in range(3)]
+
+    def state(epoch):
+        return {"epoch": epoch, "row": 0, "step": 4}, {"parameters": np.full(3, epoch)}
+
+    made = Checkpoint("c.ck")
+    for number, facts in enumerate(runs):
+        made.begin(facts, 1)
+        made.save([state(number)])
+    made.finish()
+    again = Checkpoint("d.ck", resume="c.ck")
+    again.begin(runs[0], 1)
+    again.save([state(5)])
+    again.finish()
+    for file, first in (("c.ck", 0), ("d.ck", 5)):
+        checkpoint = Checkpoint(resume=file)
+        found = [checkpoint.begin(facts, 1)[0] for facts in runs]
+        assert [counts["epoch"] for counts, _ in found] == [first, 1, 2]
+        assert [arrays["parameters"][0] for _, arrays in found] == [first, 1, 2]
+
+
 @pytest.mark.parametrize(
     "arrays",
     [

@@ -531,15 +531,18 @@ def test_a_loss_and_its_output_layer(loss, folder):
 def test_predictions_that_are_clipped(folder):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(200, 2))
-    columns = np.column_stack([9 * x[:, 0] + 50, x[:, 1]])
+    columns = np.column_stack([9 * x[:, 0] + 50, x[:, 1], np.full(200, 7.0)])
     ds = nn.load(x, y=columns)
     net = nn.Network.for_data(ds, backend="seq")
     nn.train(net, ds, epochs=2, clip=True)
+    net.export("m.bin")
+    net = nn.Network.load("m.bin")
     far = (100 * x).astype(np.float32)
     expected = net.predict(far)
     for answers in both(net, folder, far):
         assert relative_distance(answers, expected) < 1e-5
-    assert (expected == expected.max(axis=0)).sum() > 10  # at the bounds
+    assert (expected[:, :2] == expected[:, :2].max(axis=0)).sum() > 10  # at the bounds
+    assert (expected[:, 2] == 7).all()  # of a target that was constant
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "c"])

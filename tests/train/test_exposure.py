@@ -276,6 +276,16 @@ def test_an_exposure_that_cannot_be_is_refused(wrong, found, table, folder):
         assert word in done.err, done.err
 
 
+def test_a_target_that_the_loss_cannot_have_is_told_as_the_file_has_it(table, folder):
+    frame = pd.read_csv(table)
+    frame["claims"] = frame["claims"].astype(float)
+    frame.loc[41, ["claims", "years"]] = -2.75, 0.7
+    frame.to_csv("wrong.csv", index=False)
+    done = fail(*TRAIN, "--dataset", "wrong.csv", "--model", "m.bin", code=65)
+    told = "wrong.csv, row 43, column claims: found -2.75, expected 0 or more"
+    assert told in done.err, done.err
+
+
 def test_what_has_no_exposure_is_refused(table, folder):
     data = ["--dataset", table, "--model", "m.bin"]
     done = fail(*ONE, *data, "--exposure", "years", "--loss", "mae", "-q", code=2)
