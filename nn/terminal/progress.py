@@ -226,7 +226,8 @@ class Bar(Lines):
         self._epochs = epochs
         self._done = done
         self._began = time.monotonic()
-        self._draw(done / epochs, f"epoch 1/{epochs}", "")
+        epoch = min(int(done) + 1, epochs)
+        self._draw(done / epochs, f"epoch {epoch}/{epochs}", "")
 
     def _draw(self, share: float, what: str, figures: str) -> None:
         self._drawn = time.monotonic()

@@ -885,6 +885,7 @@ def test_a_bar_has_the_share_of_all_epochs_and_the_rows_a_second_of_this_run(
     bar.epoch(4, 4, 0.125, None, 1.0, 1.0)
     expected = pytest.approx([1.5 / 4, 1.75 / 4, 3 / 4, 1.0])
     assert [share for share, *_ in bar.shown] == expected
+    assert bar.shown[0][1:] == ("epoch 2/4", "")
     assert bar.shown[1][1:] == ("epoch 2/4", "loss 0.123457 10 rows/s")
     expected = ("epoch 3/4", f"loss 0.25, held-out 0.5 {1.5 * 80 / 2.5:.0f} rows/s")
     assert bar.shown[2][1:] == expected
