@@ -27,7 +27,7 @@ from .chart import Plot
 
 MADE_BY = f"nn {__version__}"
 CELL = 200  # characters of a cell
-MANY = 8  # columns of a heat map, from which on a phone it has colours only
+MANY = 8  # columns of a heat map: one of more has colours only on a phone
 LONG = 11  # letters of a piece of a word, from which it may be broken anywhere
 PIXELS = 48  # the most of an image in either direction
 # marks in a word, but for the comma of a large number

@@ -186,6 +186,11 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
         nn.test(net, nn.load_for(net, new, labelled=False))
     metrics = nn.test(net, nn.load(renamed(columns, "price", "cost")))
     assert metrics == nn.test(net, ds)
+    # of a series what it is now may have the name of what it will be
+    names = ["a", "price"]
+    later = nn.Dataset(table[:, :2], price, "regression", columns=names)
+    later.targets = ["price"]
+    assert nn.test(trained_on(later), later)["rows"] == ROWS
 
 
 @pytest.mark.parametrize(

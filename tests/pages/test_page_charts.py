@@ -21,6 +21,7 @@ from nn.pages.chart import Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test.importance import importance
 from nn.test.out_of_fold import out_of_fold
+from nn.utils import figure_text
 
 
 def test_the_table_of_a_picture_has_its_first_and_last_points_and_some_between():
@@ -247,13 +248,20 @@ def test_the_page_of_a_command_is_by_its_threshold_and_level(folder, how):
 @pytest.mark.parametrize("rows, has_intervals", [(9, False), (10, True)])
 def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
     x = np.arange(rows, dtype=float).reshape(-1, 1)
-    y = x[:, 0] + (-1.0) ** np.arange(rows)
-    ds = nn.Dataset(x, y, "regression")
-    net = nn.Network("1,1", "regression", seed=1)
-    report = model_page.page_of_model(net, "m.bin", ds)
+    y = x + (-1.0) ** np.arange(rows)[:, None] * [1, 3]
+    net = nn.Network("1,2", "regression", seed=1)
+    report = model_page.page_of_model(net, "m.bin", nn.Dataset(x, y, "regression"))
     tables = tables_of(report.sections["Result"])
     lines = {line[0]: line for line in tables["metrics"].lines}
     assert (" to " in lines["RMSE"][2]) == has_intervals
+    by_metric = {line[0]: line[1:] for line in tables["metrics by target"].lines}
+    told = nn.test(net, nn.Dataset(x, y, "regression"), intervals=has_intervals)
+    for text, target in zip(by_metric["RMSE"], told["per_target"], strict=True):
+        expected = figure_text(target["rmse"])
+        if has_intervals:
+            ends = map(figure_text, target["intervals"]["rmse"])
+            expected = f"{expected} ({' to '.join(ends)})"
+        assert text == expected
 
 
 def test_pictures_of_mistakes_are_bytes_as_they_are_or_scaled_by_the_training():

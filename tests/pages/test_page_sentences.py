@@ -186,6 +186,17 @@ def test_the_answer_has_the_rates_of_the_rows():
     )
 
 
+def test_the_page_says_which_networks_judge_rows_out_of_fold():
+    found = {}
+    for is_retrained in (False, True):
+        net = SimpleNamespace(crossed=SimpleNamespace(is_retrained=is_retrained))
+        tested = model_page.Tested(net, None, out_of_fold=())
+        (found[is_retrained],) = model_page._by_whom(tested)
+        assert model_page._by_whom(replace(tested, out_of_fold=None)) == []
+    assert found[False].startswith("One fold's networks judge each row, all networks")
+    assert found[True].startswith("Each row was predicted by networks of earlier rows")
+
+
 def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_rows():
     low = [3.0, -0.5, 0.0, -1234.5]
     correlated = [("b", "a", -0.953)]

@@ -26,10 +26,14 @@ SCREENS = {  # width: (of a table beside another, of a wide one, font, padding o
 }
 
 
+def html_of_table(table: Table) -> str:
+    return page.html_of(page.Page("", [], {"": [table]})).partition("<figure")[2]
+
+
 def least_width(table: Table, screen: int) -> float:
     """Return the least width of a table in rem."""
     *_, font, padding = SCREENS[screen]
-    is_many = len(table.shades) > page.MANY
+    is_many = "many" in html_of_table(table)
     if is_many:
         padding = 2 * 0.3
     if is_many and screen == 400:
@@ -126,6 +130,17 @@ def test_a_long_title_of_a_picture_is_cut_in_the_middle():
     shown = re.search(r'class="h m">([^<]*)<', drawn.svg())[1]
     assert " ... " in shown
     assert len(shown) <= page.chart.LONGEST_TITLE
+
+
+@pytest.mark.parametrize("classes, has_colours_alone", [(8, False), (9, True)])
+def test_a_heat_map_of_many_classes_has_colours_alone_on_a_phone(
+    classes, has_colours_alone
+):
+    names = list("abcdefghi"[:classes])
+    lines = [[name, *["1"] * classes] for name in names]
+    shades = [[0.5] * classes] * classes
+    table = Table("", ["", *names], lines, shades=shades)
+    assert ('class="many"' in html_of_table(table)) == has_colours_alone
 
 
 def test_a_wide_number_is_found_too_wide():

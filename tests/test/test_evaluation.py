@@ -10,6 +10,7 @@ from support.figures import close, column, dataset, network
 
 from nn.ds import load
 from nn.nn import Network
+from nn.test import check_threshold
 from nn.test import test as evaluate  # under another name, pytest would collect it
 from nn.utils import DataError, NnError, UsageError
 
@@ -182,6 +183,19 @@ def test_a_threshold_is_finite_and_for_two_classes():
         match="threshold 0.3: is for two classes, the task is multiclass; leave it out",
     ):
         evaluate(net, dataset("multiclass", [0, 1]), threshold=0.3)
+
+
+@pytest.mark.parametrize(
+    "output, ends", [("sigmoid", (0, 1)), ("tanh", (-1, 1)), ("relu", (0, np.inf))]
+)
+def test_a_threshold_is_one_of_the_scores_that_there_may_be(output, ends):
+    net = Network(f"2,1:{output}", "binary", loss="mse")
+    for end in filter(np.isfinite, ends):
+        check_threshold(net, end)
+        beyond = end + (end or -1) / 100
+        with pytest.raises(UsageError, match=r"from -?\d to \w+, so all rows would be"):
+            check_threshold(net, beyond)
+    check_threshold(Network("2,1:linear", "binary", loss="mse"), -7)
 
 
 def test_each_member_is_told_by_the_threshold_that_is_asked_for(folder):
