@@ -213,7 +213,7 @@ class Chosen:
         if self._ds.times is not None:
             count = len(crossed.thresholds)
             plan = self._plan
-            folds = fold_rows(self._ds, plan.rows, count, plan.seed, rare=True)
+            folds = fold_rows(self._ds, plan.rows, count, plan.seed)
         figures_of_choice = decided_by_folds(
             net, self._ds, self._plan.decided(net), crossed, folds
         )

@@ -36,6 +36,7 @@ from nn.train.candidates import (
     NARROW_CANDIDATE,
     WIDE,
     WITH_PIECES,
+    WITH_WAVES,
     Thrift,
     candidates_for,
     thrifts_for,
@@ -471,6 +472,15 @@ def test_shares_are_of_operations_and_all_candidates_that_were_tried_are_told():
     assert len({*told.shares}) > 1
     assert model.metrics["tried"] == told.ended_ones == 3
     assert len(model.metrics["chosen"]) < 3, "the data should be such that some are not"
+
+
+def test_a_candidate_is_told_by_its_own_settings_that_another_has_not():
+    x = np.random.default_rng(1).normal(size=(150, 2))
+    plan = EffortPlan(nn.Dataset(x, x[:, 0], "regression"), "standard", {}, {})
+    of_waves = "16 waves for each number, weight_decay 0.02, batch_number 32"
+    assert plan.difference(WITH_PIECES, WIDE) == "16 ranges for each number"
+    assert plan.difference(WITH_WAVES, WIDE) == of_waves
+    assert plan.difference(WIDE, WITH_WAVES) == "weight_decay 0.15, batch_number 16"
 
 
 @pytest.mark.parametrize("folds, passes", [(5, 4), (None, 2 * 0.8)])

@@ -109,7 +109,9 @@ def test_a_model_is_what_its_file_holds(csv):
 
 def test_targets_stand_beside_the_data_or_in_it():
     x = np.random.default_rng(0).normal(size=(80, 3))
-    values = nn.fit(x, x[:, 0] * 2, effort="quick", task="regression")
+    # what is not asked for is no setting beside an effort
+    nothing = {"refit": False, "reference": False, "networks": None}
+    values = nn.fit(x, x[:, 0] * 2, effort="quick", task="regression", **nothing)
     assert values.predict(x).shape == (80,)
     assert values.network.task == "regression"
     with pytest.raises(UsageError, match="regression, which has no classes"):

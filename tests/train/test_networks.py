@@ -480,6 +480,11 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert re.search("^scaling +2 x normalization; 1 x none$", printed, re.M)
     layers = f"2 x {many}; 1 x {few}"
     assert layers in repr(net)
+    assert " 47 parameters," in repr(net)
+    net.combine(members[1:], [1, 1])
+    net.export(folder / "two.bin")
+    with pytest.raises(UsageError, match="two.bin: holds 2 networks; nn.Model.load"):
+        nn.Network.load(folder / "two.bin")
     output = succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
     assert layers in output.err
     text = (folder / "m.c").read_text()

@@ -7,14 +7,23 @@ from importlib import import_module
 import numpy as np
 import pytest
 from support.command_line import argv, run, succeed, write_two_classes
-from support.packs import LAYERS, SEED, check_alone, data, network, until_ended, vector
+from support.packs import (
+    LAYERS,
+    SEED,
+    StopSoon,
+    check_alone,
+    data,
+    network,
+    until_ended,
+    vector,
+)
 
 import nn
 from nn.core.random import uniform
 from nn.files.checkpoint import Checkpoint
 from nn.nn import Network
 from nn.train.vary import DRAWN_SETTINGS, Choice, Range, Variation, layers_with
-from nn.utils import UsageError
+from nn.utils import Stopped, UsageError
 
 COUNT = 6
 TIMES = ("seconds", "us_per_batch", "threads")
@@ -171,6 +180,12 @@ def test_many_networks_that_were_stopped_go_on(folder):
     def saving(stop):
         return trained(checkpoint=Checkpoint(folder / "c.ck", resume="auto"), stop=stop)
 
+    with pytest.raises(Stopped):
+        saving(StopSoon(5))
+    variants[3]["learning_rate"] = 0.1
+    with pytest.raises(UsageError, match="c.ck"):
+        saving(StopSoon(5))
+    del variants[3]["learning_rate"]
     ended, stops = until_ended(saving, spread=5)
     assert stops > 1
     for (net, _), (own, _) in zip(ended, trained(), strict=True):
