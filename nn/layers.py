@@ -665,7 +665,7 @@ def _check_size(item: str, layer: Layer) -> None:
     """Raise UsageError for a layer without outputs, and one of too many values."""
     if layer.outputs < 1:
         raise UsageError(f"--layers: {item}: must have at least 1 output")
-    if max(layer.outputs, *layer.out_shape, layer.kernel, layer.stride) > LARGEST:
+    if max(layer.outputs, layer.kernel, layer.stride) > LARGEST:
         raise UsageError(
             f"--layers: {item}: {layer.outputs} values are more than {LARGEST}"
         )

@@ -186,6 +186,32 @@ def test_a_kernel_larger_than_its_input_is_said_to_be():
         parse("64x5x5,conv64k9,10")
 
 
+@pytest.mark.parametrize(
+    "layers, message",
+    [
+        ("4,2147483647", None),
+        ("4,2147483648,1", "2147483648 values are more than 2147483647"),
+        ("2147483647,1", None),
+        ("2147483648,1", "the input 2147483648 must have between 1 and 2147483647"),
+        ("1x40000x40000,conv2k1,1", "3200000000 values are more than 2147483647"),
+        ("1x4x4,pad2147483647,1", " are more than 2147483647"),
+        ("1x4x4,conv4k3s2147483647p2147483647,1", None),
+        ("1x4x4,conv4k3s2147483647p2147483648,1", "a number is too large"),
+        ("1x4x4,conv4k3s2147483648,1", "a number is too large"),
+        ("1x4x4,conv4k2147483648same,1", "a number is too large"),
+        ("1x4x4,maxpool2s2147483647,1", None),
+        ("1x4x4,maxpool2s2147483648,1", " are more than 2147483647"),
+    ],
+)
+def test_no_number_of_a_layer_is_larger_than_the_core_counts(layers, message):
+    if message is None:
+        assert parse(layers)
+        return
+    with pytest.raises(NnError, match=f"layers: .*{message}") as refused:
+        parse(layers)
+    assert "\n" not in str(refused.value)
+
+
 def pooled_gaps(backend: str, kernel: int) -> None:
     """Assert that a NaN anywhere in a window is what max pooling makes of it."""
     layers = parse(f"2x6x6,maxpool{kernel},flatten,1:linear")

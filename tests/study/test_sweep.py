@@ -1,5 +1,6 @@
 """--sweep: plans into lines of results, continued, apart, collected."""
 
+import csv
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ from nn.backends.engine import TimedStep
 from nn.data.splits import split_rows
 from nn.layers import parse
 from nn.study import solar, sweep
-from nn.study.results import RESULT_COLUMNS
+from nn.study.results import MEASURED, NEEDED, RESULT_COLUMNS
 from nn.utils import claim
 
 CLOUDS = {"clouds": {"rows": 200, "step": 60}, "horizon": 60}
@@ -157,6 +158,21 @@ def swept(tmp_path_factory):
     expected = {"results": str(folder / "r.csv"), "rows": 4, "failed": 2}
     assert result.json == expected
     return folder
+
+
+def test_a_line_of_results_that_lacks_a_figure_is_told_by_its_number(swept, folder):
+    with open(swept / "r.csv", newline="") as file:
+        header, good, _, failed, _ = csv.reader(file)
+    cases = [(good, name, "") for name in NEEDED + MEASURED]
+    cases += [(failed, name, "") for name in NEEDED]
+    for line, name, text in [*cases, (good, "backend", "abacus")]:
+        wrong = [*line]
+        wrong[header.index(name)] = text
+        with open("wrong.csv", "w", newline="") as file:
+            csv.writer(file).writerows([header, good, good, wrong])
+        told = f"wrong.csv: line 3 of the results: {name} is missing or wrong"
+        with pytest.raises(nn.DataError, match=told):
+            sweep.read_results("wrong.csv")
 
 
 def test_a_line_tells_all_that_was_measured(swept):
@@ -430,6 +446,16 @@ def entries_of(results) -> list[str]:
 
 def names_of(plan) -> list[str]:
     return [entry.name for entry in sweep.read_plan(plan)]
+
+
+def test_that_another_sweep_runs_an_entry_is_told_once(folder, monkeypatch):
+    monkeypatch.setattr(sweep, "CLAIM_SECONDS", 0.0)
+    lines = []
+    runner = sweep.Runner("plan.json", "r.csv", False, lines.append)
+    answers = iter([False, False, False, True])
+    monkeypatch.setattr(runner, "run", lambda entry, title: next(answers))
+    runner.wait_for(None, "2/3: a network")
+    assert lines == ["2/3: a network: another sweep runs it; waiting for its end"]
 
 
 @pytest.mark.slow

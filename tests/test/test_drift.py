@@ -382,10 +382,27 @@ def trained(folder):
     return folder
 
 
+TOO_FEW = "too few to compare, only values far outside those of training are told"
+
+
 def test_nn_drift_ends_with_3_where_something_drifted(trained):
     same = run("drift", "m.bin", "same.csv")
     assert same.code == 0
     assert same.out == "same.csv, 200 rows: 4 columns are as in training\n"
+    # what is no drift, and one row far outside, is told behind that
+    later = new()
+    later["day"] = ["2099-01-01"] * 200
+    write(trained / "later.csv", later)
+    write(trained / "few.csv", {name: later[name][:3] for name in later})
+    for name, first, second in (
+        ("later.csv", "200 rows: 4 columns are as in training", "day: 100% above "),
+        ("few.csv", f"3 rows: {TOO_FEW}", "row 1, day: 2099-01-01 above "),
+    ):
+        told = run("drift", "m.bin", name)
+        assert told.code == 0
+        lines = told.out.splitlines()
+        assert lines[0] == f"{name}, {first}"
+        assert lines[1].startswith(second)
     other = run("drift", "m.bin", "new.csv", "--report", "page.html")
     assert other.code == 3
     assert other.out.splitlines() == [

@@ -294,9 +294,12 @@ def test_python_gets_the_figures_of_a_training_whose_history_is_lost(two):
 # ---------------------------------------------------------------- files that are read
 
 
+OVER_TWO = ["-o", "two.csv"]
+
+
 @pytest.mark.parametrize("flag", ["--model", "--history", "--checkpoint"])
 @pytest.mark.parametrize(
-    "read", ["config.json", "data.db", "classes/a/1.png", "old.ck"]
+    "read", ["config.json", "data.db", "classes/a/1.png", "old.ck", "held.csv"]
 )
 def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
     with contextlib.closing(sqlite3.connect("data.db")) as base:
@@ -304,10 +307,13 @@ def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
     os.makedirs("classes/a")
     for name in ("config.json", "classes/a/1.png", "old.ck"):
         (two.parent / name).write_text("{}")
+    (two.parent / "held.csv").write_text(two.read_text())
     data = {"data.db": "data.db:t", "classes/a/1.png": "classes"}.get(read, "two.csv")
     before = (two.parent / read).read_bytes()
     is_resumed = read == "old.ck" and flag != "--checkpoint"
-    flags = ["--config", "config.json", *(["--resume", "old.ck"] if is_resumed else [])]
+    flags = ["--config", "config.json", "--validation", "held.csv"]
+    if is_resumed:
+        flags += ["--resume", "old.ck"]
     result = run(
         *ONE, "--dataset", data, "--epochs", 1, "--model", "m.bin", *flags, flag, read
     )
@@ -328,6 +334,11 @@ def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
             "nn: two.csv is both input and output; choose another output file\n",
         ),
         (
+            ["--explain", "--model", "m.bin", "--background", "two.csv", *OVER_TWO],
+            2,
+            "nn: two.csv is both input and output; choose another output file\n",
+        ),
+        (
             [*TRAIN, "--model", "m.bin", "--logdir", "a/" * 2500],
             73,
             "cannot write: too many folders one in another\n",
@@ -338,7 +349,7 @@ def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
             "nn: --logdir ./m.bin: the same file as --model; choose another file\n",
         ),
     ],
-    ids=["results", "thousands of folders", "model"],
+    ids=["results", "background", "thousands of folders", "model"],
 )
 def test_what_a_page_or_a_folder_of_events_would_replace_is_told_in_one_line(
     two, command, code, message
