@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -170,8 +171,15 @@ def in_each_resample(
                 times = times * weights
             return value_of(times)
 
-    with ThreadPoolExecutor(default_threads()) as workers:
-        return list(workers.map(value, range(resamples or RESAMPLES)))
+    def values(numbers: range) -> list:
+        return [value(number) for number in numbers]
+
+    numbers = range(resamples or RESAMPLES)
+    threads = default_threads()
+    size = -(-len(numbers) // threads)
+    parts = [numbers[at : at + size] for at in range(0, len(numbers), size)]
+    with ThreadPoolExecutor(threads) as workers:
+        return list(chain.from_iterable(workers.map(values, parts)))
 
 
 def resampled(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -748,15 +748,14 @@ class Judged:
                 return mean(values, own)
             return float((values * own).sum() / own.sum())
 
-        @cache
         def of_each() -> Sequence[dict]:
             means = [n for n in names if METRICS[n].of[self.task] == "targets"]
             return of_targets or self.values_of_targets(weights, means, exact)
 
         formed_from = {
-            "counts": cache(lambda: (self.counts(weights),)),
-            "classes": cache(lambda: (self.classes(weights),)),
-            "ranks": cache(lambda: self._ranks.counts(weights)),
+            "counts": lambda: (self.counts(weights),),
+            "classes": lambda: (self.classes(weights),),
+            "ranks": lambda: self._ranks.counts(weights),
             "errors": lambda: (self._errors, weighted_mean),
             "series": lambda: (self._errors, self._persistence_errors, weighted_mean),
             "labels": lambda: (self, weights),
@@ -765,14 +764,17 @@ class Judged:
             "losses": lambda: (self._row_losses, weighted_mean),
             "quantiles": lambda: (self.truth, self.scores, weighted_mean),
         }
+        formed = {}
         values = {}
         for name in names:
             source = METRICS[name].of[self.task]
             formula = _FORMULAS[source, name]
-            if source != "probabilities":
-                values[name] = formula(*formed_from[source]())
-            else:
+            if source == "probabilities":
                 values[name] = self._of_probabilities(name, formula, weighted_mean)
+                continue
+            if source not in formed:
+                formed[source] = formed_from[source]()
+            values[name] = formula(*formed[source])
         return values
 
     def _of_probabilities(
