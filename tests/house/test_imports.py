@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support.source import tree
 
 import nn
 
@@ -84,7 +85,7 @@ def graph() -> dict[str, set[str]]:
     targets = {}
     for module, path in modules().items():
         targets[module] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 targets[module].update(imported(module, node))
     return targets
@@ -162,7 +163,7 @@ def test_nothing_is_imported_for_types_alone():
 def test_no_module_names_the_package_absolutely():
     """An import that this file would not see."""
     for path in modules().values():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             else:
@@ -189,7 +190,7 @@ def test_the_first_look_is_short():
 def test_a_folder_says_what_it_holds_and_what_it_imports(folder):
     """About ten lines: a sentence, a line for each file, and the levels that it imports
     and that import it."""
-    text = ast.get_docstring(ast.parse(modules()[folder].read_text())) or ""
+    text = ast.get_docstring(tree(modules()[folder])) or ""
     directory = modules()[folder].parent
     files = [path.stem for path in directory.glob("*.py") if path.stem != "__init__"]
     files += [f"{path.parent.name}/" for path in directory.glob("*/__init__.py")]
@@ -204,7 +205,7 @@ def test_a_folder_says_truly_what_it_imports_and_who_imports_it(folder):
     """Names of levels in a list are all there are; `everything from a to b` bounds
     them."""
     imports, importers = neighbours(folder)
-    text = " ".join(ast.get_docstring(ast.parse(modules()[folder].read_text())).split())
+    text = " ".join(ast.get_docstring(tree(modules()[folder])).split())
     said = re.search(r"Imports: ([^.]*(?:\.py[^.]*)*)\. Imported by: ([^;]*)", text)
     assert said, "the docstring lacks `Imports: a, b. Imported by: c, d.`"
     whole = re.match(r"everything .*?from (\w+) to (\w+)", said[1])

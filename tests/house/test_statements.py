@@ -6,16 +6,13 @@ from pathlib import Path
 
 import pytest
 from support.command_line import REPOSITORY
+from support.source import in_each, tree
 
 FOLDERS = ("nn", "tests", "datasets")
 PYTHON = [
     path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))
 ]
 ORDERS = ({ast.Lt, ast.LtE}, {ast.Gt, ast.GtE}, {ast.Eq}, {ast.Is})
-
-
-def name(path: Path) -> str:
-    return str(path.relative_to(REPOSITORY))
 
 
 def is_text(node: ast.AST) -> bool:
@@ -120,10 +117,10 @@ def faults_of_assignment(node: ast.AST) -> Iterator[str]:
         yield "a value passed out by [:] ="
 
 
-def faults(text: str) -> list[str]:
+def faults(path: Path) -> list[str]:
     """Return `line: fault` for each statement of a module that says two things."""
     results = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree(path)):
         for rule in (faults_of_expression, faults_of_loop, faults_of_assignment):
             place = node if hasattr(node, "lineno") else getattr(node, "iter", node)
             results += [(place, fault) for fault in rule(node)]
@@ -134,6 +131,5 @@ def faults(text: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", PYTHON, ids=name)
-def test_a_statement_says_one_thing(path):
-    assert faults(path.read_text()) == []
+def test_a_statement_says_one_thing():
+    assert in_each(PYTHON, faults) == {}

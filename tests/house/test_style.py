@@ -4,8 +4,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
 from support.command_line import REPOSITORY
+from support.source import in_each, tree
 
 SOURCES = [
     path
@@ -18,59 +18,57 @@ MOST_PARAMETERS = 14
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
-def name(path: Path) -> str:
-    return str(path.relative_to(REPOSITORY))
-
-
 def test_there_is_code():
     assert len(PYTHON) > 100
     assert len(CODE) - len(PYTHON) > 50
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=name)
-def test_a_docstring_begins_with_a_verb_or_a_noun(path):
-    nodes = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, DOCUMENTED):
-            nodes.append(node)
-    docstrings = [ast.get_docstring(node) or "" for node in nodes]
-    assert [
+def vague_docstrings(path: Path) -> list[str]:
+    nodes = ast.walk(tree(path))
+    docstrings = [
+        ast.get_docstring(node) or "" for node in nodes if isinstance(node, DOCUMENTED)
+    ]
+    return [
         text.splitlines()[0]
         for text in docstrings
         if re.match(r"(What|Whether|That)\b", text)
-    ] == []
+    ]
 
 
-@pytest.mark.parametrize("path", CODE, ids=name)
-def test_a_comment_repeats_the_noun(path):
-    assert re.findall(r".*\b(?:so many|it is there)\b.*", path.read_text()) == []
+def vague_comments(path: Path) -> list[str]:
+    return re.findall(r".*\b(?:so many|it is there)\b.*", path.read_text())
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=name)
-def test_a_function_has_few_parameters(path):
-    """A record, or **settings that are checked by one, takes the place of more."""
+def functions_of_many_parameters(path: Path) -> dict[str, int]:
     counts = {}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef):
-            given = []
-            for parameter in (
-                *node.args.posonlyargs,
-                *node.args.args,
-                *node.args.kwonlyargs,
-            ):
-                given.append(parameter.arg)
-            counts[node.name] = len(
-                [parameter for parameter in given if parameter not in ("self", "cls")]
-            )
-    assert {
-        function: count for function, count in counts.items() if count > MOST_PARAMETERS
-    } == {}
+            given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            names = [parameter.arg for parameter in given]
+            counts[node.name] = len({*names} - {"self", "cls"})
+    return {name: count for name, count in counts.items() if count > MOST_PARAMETERS}
 
 
-@pytest.mark.parametrize("path", sorted({*CODE} - {*PYTHON}), ids=name)
-def test_a_line_of_c_has_at_most_100_characters_beside_texts(path):
+def long_lines(path: Path) -> list[str]:
     lines = [re.sub(r'"[^"]*"', '""', line) for line in path.read_text().splitlines()]
-    assert [line for line in lines if len(line) > 100] == []
+    return [line for line in lines if len(line) > 100]
+
+
+def test_a_docstring_begins_with_a_verb_or_a_noun():
+    assert in_each(PYTHON, vague_docstrings) == {}
+
+
+def test_a_comment_repeats_the_noun():
+    assert in_each(CODE, vague_comments) == {}
+
+
+def test_a_function_has_few_parameters():
+    """A record, or **settings that are checked by one, takes the place of more."""
+    assert in_each(PYTHON, functions_of_many_parameters) == {}
+
+
+def test_a_line_of_c_has_at_most_100_characters_beside_texts():
+    assert in_each([*{*CODE} - {*PYTHON}], long_lines) == {}
 
 
 def test_the_formatter_is_rarely_told_to_skip_a_table():
@@ -84,7 +82,7 @@ def test_a_constant_has_one_value_in_all_modules():
     """A second module that needs the name needs another name, or the first one's."""
     values: dict[str, set[str]] = {}
     for path in PYTHON:
-        for node in ast.parse(path.read_text()).body:
+        for node in tree(path).body:
             if not isinstance(node, ast.Assign):
                 continue
             for target in node.targets:
