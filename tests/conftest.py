@@ -48,6 +48,7 @@ from support.usual import mark_slow  # noqa: E402
 
 from nn.backends import TRAITS  # noqa: E402
 from nn.backends.cuda import device  # noqa: E402
+from nn.core import bootstrap  # noqa: E402
 from nn.data import records  # noqa: E402
 from nn.utils import UsageError, speaking_of_flags  # noqa: E402
 
@@ -139,6 +140,15 @@ def unsynced() -> Iterator[None]:
     what most tests do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_resamples() -> Iterator[None]:
+    """Intervals are by a fifth of the resamples, which are most of the time that a test
+    of figures takes; core/test_intervals.py has those by all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bootstrap, "RESAMPLES", bootstrap.RESAMPLES // 5)
         yield
 
 

@@ -44,7 +44,15 @@ def no_warnings(caplog):
     caplog.set_level(logging.ERROR, logger="nn")
 
 
-def draws(rows, seed=0, resamples=bootstrap.RESAMPLES):
+RESAMPLES = bootstrap.RESAMPLES  # before conftest.py makes them few
+
+
+@pytest.fixture(autouse=True)
+def all_resamples(monkeypatch):
+    monkeypatch.setattr(bootstrap, "RESAMPLES", RESAMPLES)
+
+
+def draws(rows, seed=0, resamples=RESAMPLES):
     """How often each resample has each row: (resamples, rows)."""
     return np.stack([Sampling(rows).drawn(number, seed) for number in range(resamples)])
 
@@ -88,7 +96,7 @@ def test_resamples_have_all_rows_drawn_evenly_and_differ_by_number_and_seed():
     assert not np.array_equal(times, draws(37, seed=1))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("threads", [1, 3])
 def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     usual = binary_intervals(*two_classes(), 0.5)
     monkeypatch.setattr(bootstrap, "default_threads", lambda: threads)

@@ -12,7 +12,7 @@ from sklearn import metrics
 from support.figures import placements_by_hand
 
 import nn
-from nn.core.bootstrap import RESAMPLES, Sampling, in_each_resample
+from nn.core.bootstrap import Sampling, in_each_resample
 from nn.data.dataset import as_read_by
 from nn.nn.crossed import Crossed
 from nn.test import importance as of_importance
@@ -109,9 +109,7 @@ def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighte
     else:
         w = ds.weights
     losses = [-np.log(np.where(ds.y == 1, score, 1 - score)) for score in scores]
-    draws = np.stack(
-        in_each_resample(lambda times: times * w, Sampling(150), None, 3, RESAMPLES)
-    )
+    draws = np.stack(in_each_resample(lambda times: times * w, Sampling(150), None, 3))
     for name, (one, other) in {
         "log_loss": losses,
         "brier": [(score - ds.y) ** 2 for score in scores],
@@ -784,9 +782,7 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
     ]
     squares = [(x @ own - y) ** 2 for own in ([1.0, 0.5], [0.5, 0.5])]
     sampling = Sampling(60, groups=np.arange(60) // 5)
-    draws = np.stack(
-        in_each_resample(lambda times: times, sampling, None, 3, RESAMPLES)
-    )
+    draws = np.stack(in_each_resample(lambda times: times, sampling, None, 3))
     total = draws.sum(axis=1)
     differences = draws @ (squares[1] - squares[0]) / total
     expected = np.quantile(differences, [0.025, 0.975])

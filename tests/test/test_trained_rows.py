@@ -17,7 +17,6 @@ import pytest
 from support.command_line import ONE, argv, run, succeed
 
 import nn
-from nn.core import bootstrap
 from nn.data import row_hashes
 from nn.data.column import Column
 from nn.data.table_rows import TableRows
@@ -88,12 +87,6 @@ def models(request, tmp_path_factory):
         "--train", *call, "--model", folder / "folds.bin", "--folds", 3, "--holdout", 0
     )
     return folder, columns
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch) -> None:
-    """How exact an interval is matters to no test here."""
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from support.packs import data, network
 from support.tables import csv_of
 
 import nn
-from nn.core import bootstrap
 from nn.core.crossed import (
     temperatures_by_others,
     thresholds_by_others,
@@ -414,10 +413,8 @@ WRITERS = {
 )
 @pytest.mark.parametrize("kind", WRITERS)
 def test_training_test_compare_page_and_predictions_agree_to_the_digit(
-    kind, flags, folder, monkeypatch
+    kind, flags, folder
 ):
-    # beside the figures, which are compared
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
     WRITERS[kind](folder / "data.csv")
     if kind == "numbers":
         rules = []

@@ -21,7 +21,6 @@ from support import c_models, launches, onnx_models
 from support.command_line import ONE, argv, run, succeed
 
 import nn
-from nn.core import bootstrap
 from nn.data.splits import split_rows
 from nn.files import model_file
 from nn.nn_aux import METRICS
@@ -302,13 +301,6 @@ class Trained(NamedTuple):
 
     def test(self, *flags) -> dict:
         return succeed("test", "m.bin", "new.csv", "--json", *flags).json
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch) -> None:
-    """Intervals of the command and of Python are of as many resamples: few are enough
-    to compare them."""
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=name_of)
