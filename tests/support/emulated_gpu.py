@@ -26,6 +26,7 @@ from nn.backends.cuda import device, runner
 from nn.backends.cuda.program import PRELUDE
 
 HEADER = Path(__file__).with_name("emulated_gpu.h")
+FIBRES = HEADER.with_suffix(".cpp")
 FLAGS = ["-fPIC", "-O1", "-w", "-ffp-contract=off"]
 H200 = {  # but for its 132 processors, whose threads would take minutes here
     "MultiProcessorCount": 8,
@@ -124,6 +125,15 @@ def _headers(options: tuple[str, ...]) -> tempfile.TemporaryDirectory:
 
 
 @functools.cache
+def _fibres() -> tempfile.TemporaryDirectory:
+    """Return a folder with what runs the threads of kernels, compiled."""
+    folder = tempfile.TemporaryDirectory(prefix="emulated_gpu")
+    command = ["g++", *FLAGS, "-c", str(FIBRES)]
+    subprocess.run(command, check=True, cwd=folder.name)
+    return folder
+
+
+@functools.cache
 def _library(code: str, options: tuple[str, ...]):
     """Return a library with a function launch_NAME for each kernel."""
     names = re.findall(
@@ -134,10 +144,9 @@ def _library(code: str, options: tuple[str, ...]):
     text = "\n".join([f'#include "{HEADER.name}"', code.replace(PRELUDE, ""), calls])
     source.write_text(text)
     library = source.with_suffix(".so")
-    subprocess.run(
-        ["g++", "-shared", *FLAGS, *options, "-o", str(library), str(source)],
-        check=True,
-    )
+    fibres = Path(_fibres().name, FIBRES.with_suffix(".o").name)
+    command = ["g++", "-shared", *FLAGS, *options, "-o", library, source, fibres]
+    subprocess.run(list(map(str, command)), check=True)
     return ctypes.CDLL(str(library))
 
 
