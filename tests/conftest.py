@@ -85,8 +85,9 @@ def pytest_collection_modifyitems(config, items) -> None:
         of_gpu = [item for item in items if needs_gpu(item)]
         if 0 < len(of_gpu) < len(items):
             config.hook.pytest_deselected(items=of_gpu)
-            for item in of_gpu:
-                items.remove(item)
+            others = [item for item in items if not needs_gpu(item)]
+            items.clear()
+            items.extend(others)
     mark_slow(items)
     if "PYTEST_XDIST_WORKER" in os.environ:
         skip = pytest.mark.skip(reason="time is measured alone: pytest -m timing")

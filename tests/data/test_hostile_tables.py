@@ -212,36 +212,36 @@ def test_half_of_a_surrogate_pair_is_written_out(folder):
     assert predictions.tolist() == expected
 
 
-SMALL = {  # content, packed or not -> what is told
+SMALL = {  # what makes the content, packed or not; what is told
     "fields.csv.gz": (
-        b"1," * 8_000_000 + b"1\n1,2\n",
+        lambda: b"1," * 8_000_000 + b"1\n1,2\n",
         "row 1: 8000001 columns, expected at most 131072",
     ),
     "fields.csv": (
-        b'"1",' * 4_000_000 + b"1\n1,2\n",
+        lambda: b'"1",' * 4_000_000 + b"1\n1,2\n",
         "row 1: 4000001 columns, expected at most 131072",
     ),
     "line.csv": (
-        b"1,2" * 6_000_000,
+        lambda: b"1,2" * 6_000_000,
         "a line longer than 16777216 bytes, expected rows of numbers",
     ),
     "quote.csv": (
-        b'a,b\n1,2\n3,4\n5,6\n"' + b"1,2\n" * 5_000_000,
+        lambda: b'a,b\n1,2\n3,4\n5,6\n"' + b"1,2\n" * 5_000_000,
         'row 5: a field begins with " and no other "',
     ),
     "pairs.csv": (
-        b'a,b\n1,2\n3,4\n5,6\n"' + b'x""' * 6_000_000,
+        lambda: b'a,b\n1,2\n3,4\n5,6\n"' + b'x""' * 6_000_000,
         "a line longer than 16777216 bytes",
     ),
-    "blank.csv.gz": (b"a,b\n" + b"\n" * 20_000_000, "only a header"),
+    "blank.csv.gz": (lambda: b"a,b\n" + b"\n" * 20_000_000, "only a header"),
 }
 
 
 @pytest.mark.usual(0, 3)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_file_takes_little_memory_and_time(tmp_path, name):
-    text, expected = SMALL[name]
-    content = gzip.compress(text, 1) if name.endswith("gz") else text
+    make, expected = SMALL[name]
+    content = gzip.compress(make(), 1) if name.endswith("gz") else make()
     (tmp_path / name).write_bytes(content)
     small = write(tmp_path / "small.csv", ["1,2,0", "3,4,1"])
     peak, message = peak_of_loading(tmp_path / name, small)
