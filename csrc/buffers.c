@@ -32,6 +32,7 @@ static void point_layers(nn_net *net)
         l->db = kept ? net->gradients + l->bias_at : NULL;
         l->m = m ? m + l->weight_at : NULL, l->bm = m ? m + l->bias_at : NULL;
         l->v = v ? v + l->weight_at : NULL, l->bv = v ? v + l->bias_at : NULL;
+        l->scales = i == net->scaled ? net->vectors[NN_SCALES] : NULL;
     }
 }
 
@@ -217,11 +218,26 @@ static void release_buffers(nn_net *net)
     nn_free(own->shared_scratch), nn_free(own->dz[0]), nn_free(own->dz[1]);
 }
 
-/* How many vectors there are: the parameters, which a network counts as its own, and those that
- * somebody asked for. */
-static int64_t vectors_of(real *const vectors[])
+enum { SCALE_ROWS = 4 };                /* see layer.scales */
+
+/* Bytes of a vector as the core keeps it. */
+static int64_t bytes_of_vector(const nn_net *net, nn_vector what)
 {
-    return 1 + !!vectors[NN_MOMENT1] + !!vectors[NN_MOMENT2] + !!vectors[NN_KEPT];
+    int64_t size = net->engine_size;
+    if (what == NN_SCALES)
+        size = net->scaled < 0 ? 0 : SCALE_ROWS * row_stride(net->layers[net->scaled].inputs);
+    return size * (int64_t)sizeof(real);
+}
+
+/* Bytes of all vectors: of the parameters, which a network counts as its own, and of those that
+ * somebody asked for. */
+static int64_t bytes_of_vectors(const nn_net *net, real *const vectors[])
+{
+    int64_t bytes = bytes_of_vector(net, NN_PARAMETERS);
+    for (int v = NN_MOMENT1; v <= NN_KEPT; v++)
+        if (vectors[v])
+            bytes += bytes_of_vector(net, v);
+    return bytes;
 }
 
 int FN(net_reserve)(nn_net *net, int64_t n)
@@ -233,8 +249,8 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     nn_net next = *net;
     memcpy(layers, net->layers, sizeof layers);
     next.layers = layers;
-    next.bytes = net->engine_size * vectors_of(net->vectors) + net->gradients_size;
-    next.bytes *= (int64_t)sizeof(real);
+    next.bytes = bytes_of_vectors(net, net->vectors) +
+                 net->gradients_size * (int64_t)sizeof(real);
     if (!make_buffers(&next, n)) {
         release_buffers(&next);
         return -1;
@@ -252,7 +268,7 @@ int FN(net_reserve)(nn_net *net, int64_t n)
 static real *need_vector(nn_net *net, nn_vector what)
 {
     if (!net->vectors[what]) {
-        net->vectors[what] = take(net, net->engine_size * (int64_t)sizeof(real));
+        net->vectors[what] = take(net, bytes_of_vector(net, what));
         point_layers(net);
     }
     return net->vectors[what];

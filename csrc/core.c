@@ -16,6 +16,7 @@
 #include "omp/matrix_kernel.c"
 #include "omp/matrix.c"
 #include "omp/dense_narrow.c"
+#include "omp/dense_scaled.c"
 #include "omp/dense.c"
 #include "omp/layout.c"
 #include "omp/conv_direct.c"

@@ -25,6 +25,7 @@ typedef struct {
     double constants[3];                /* of nn_training */
     double root_scale;                  /* adam: 1 / sqrt(1 - beta2^t) */
     double decay;                       /* learning rate times weight decay */
+    double scale_rate;                  /* of nn_training */
 } update;
 
 /* The batch at hand, as a layer sees it. */
@@ -88,6 +89,9 @@ typedef struct {
         int64_t (*biases)(const nn_layer *spec);
         /* weight decay leaves the weight alone, too; pass.c */
         int undecayed;
+        /* the step of the weight by l->dw, and that of the scales of its inputs; pass.c. NULL:
+         * these have none */
+        void (*scaled_step)(layer *l, const batch *b);
     } parameters;
 
     /* ---- memory in bytes beside parameters and batches; buffers.c ---- */
@@ -149,6 +153,9 @@ struct layer {
     /* the optimiser's moments of w (NULL until an optimiser needs them) */
     real *m, *v;
     real *bm, *bv;                      /* and of b */
+    /* of the layer whose inputs have scales, else NULL: these, their two moments, and room for
+     * their gradients, a row of row_stride(inputs) each */
+    real *scales;
     real *out, *dz;                     /* (batch, row_stride(outputs)) */
     /* out is a per-thread buffer of fused_rows rows, not the whole batch */
     int out_per_thread;
@@ -178,11 +185,12 @@ typedef struct {
 struct nn_net {
     int count, threads;
     int lowest;                         /* of an epoch: layers below it keep their parameters */
+    int scaled;                         /* the layer whose inputs may have scales; -1: none */
     nn_loss_settings loss;
     int64_t batch;                      /* rows that the buffers have room for */
     buffers buffers;
     layer *layers;
-    int64_t size, engine_size;          /* values in a parameter vector, and in the five below */
+    int64_t size, engine_size;          /* values in a parameter vector, and in those below */
     /* of layers that always keep their gradients; of those allocated */
     int64_t kept_size, gradients_size;
     /* by nn_vector; NULL: nobody asked for it. The parameters are the caller's (net_use), with a
@@ -292,6 +300,9 @@ static void activation_backward_from_input(real *dx, const real *z, nn_activatio
 /* For rows [first, last): z becomes dz of the summed loss, row_loss[r] the loss of row r. */
 static void loss_backward(real *z, double *row_loss, const real *y, const nn_loss_settings *loss,
                           nn_activation activation, int64_t first, int64_t last, int64_t width);
+/* What a scale of an input exceeds 1 by at least: it stays positive, so that w / s is the v of w =
+ * v s. */
+#define LEAST_EXCESS (1 / 64.0 - 1)
 /* w[n] takes one step; decays: weight decay applies */
 static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays,
                            const update *u);

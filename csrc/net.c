@@ -53,6 +53,19 @@ static void lay_out_parameters(nn_net *net)
     }
 }
 
+/* The layer whose inputs may have scales: the first that is not of the kinds which may come
+ * before it, if it is dense; else -1. */
+static int scaled_layer(const nn_net *net)
+{
+    for (int i = 0; i < net->count; i++)
+        switch (net->layers[i].spec.kind) {
+        case NN_DENSE: return i;
+        case NN_EMBEDDING: case NN_DROPOUT: case NN_FLATTEN: case NN_ACTIVATION: break;
+        case NN_CONV: case NN_PAD: case NN_MAXPOOL: case NN_AVGPOOL: return -1;
+        }
+    return -1;
+}
+
 nn_net *FN(net_new)(const nn_layer *specs, int count, const nn_loss_settings *loss, int64_t n,
                     int threads)
 {
@@ -71,6 +84,7 @@ nn_net *FN(net_new)(const nn_layer *specs, int count, const nn_loss_settings *lo
         l->inputs = values(specs[i].in), l->outputs = values(specs[i].out);
     }
     lay_out_parameters(net);
+    net->scaled = scaled_layer(net);
     if (FN(net_reserve)(net, max_i64(n, 1))) {
         FN(net_free)(net);
         return NULL;
@@ -108,6 +122,15 @@ int64_t FN(net_bytes)(const nn_net *net) { return net->bytes; }
 void FN(net_profile)(nn_net *net, nn_profile *profile) { net->profile = profile; }
 void FN(net_ranks)(nn_net *net, const nn_ranks *ranks) { net->ranks = ranks; }
 
+/* Scales and their moments: into the core's rows, or out of them. */
+static void copy_scales(const nn_net *net, real *to, const real *from, int out)
+{
+    if (net->scaled < 0)
+        return;
+    int64_t inputs = net->layers[net->scaled].inputs, stride = row_stride(inputs);
+    take_rows(to, out ? inputs : stride, from, out ? stride : inputs, SCALE_ROWS - 1, inputs);
+}
+
 /* Between the caller's layout of a vector and the core's: into the core's, or out of it. */
 static void copy_vector(const nn_net *net, real *to, const real *from, int out)
 {
@@ -128,7 +151,9 @@ static void copy_vector(const nn_net *net, real *to, const real *from, int out)
 int FN(net_set)(nn_net *net, nn_vector what, const real *from)
 {
     real *to = need_vector(net, what);
-    if (to)
+    if (to && what == NN_SCALES)
+        copy_scales(net, to, from, 0);
+    else if (to)
         copy_vector(net, to, from, 0);
     return to ? 0 : -1;
 }
@@ -136,7 +161,9 @@ int FN(net_set)(nn_net *net, nn_vector what, const real *from)
 int FN(net_get)(nn_net *net, nn_vector what, real *to)
 {
     const real *from = need_vector(net, what);
-    if (from)
+    if (from && what == NN_SCALES)
+        copy_scales(net, to, from, 1);
+    else if (from)
         copy_vector(net, to, from, 1);
     return from ? 0 : -1;
 }

@@ -22,7 +22,9 @@ typedef enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, N
 typedef enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE, NN_QUANTILE, NN_FOCAL,
                NN_POISSON, NN_GAMMA, NN_TWEEDIE } nn_loss;
 typedef enum { NN_SGD, NN_ADAM, NN_RMSPROP, NN_ADAGRAD } nn_optimizer;
-typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2, NN_KEPT } nn_vector;
+/* NN_SCALES: of the inputs of the first dense layer, what their scales exceed 1 by, then the
+ * moments of these, one after the other; the others are as long as the parameters. */
+typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2, NN_SCALES, NN_KEPT } nn_vector;
 typedef enum { NN_SAME_TYPE, NN_BYTES, NN_RECORDS } nn_type;
 
 /* One value x of a row, and the outputs that an embedding layer makes of it: number: x; gap: (x,
@@ -98,6 +100,11 @@ typedef struct {
     int64_t batch;
     double rates[9];
     double weight_decay;                /* w -= rate decay w beside the step; not on biases */
+    /* Not 0: the first dense layer's weight is w = v s, s a scale of each input, which begins at 1
+     * and stays above 1 / 64. Steps are those of v, and of s by this multiple of the rate, without
+     * decay. Only where nothing but embedding, dropout, flatten and activations comes before that
+     * layer. */
+    double scale_rate;
     uint32_t seed;                      /* of dropout masks, and of how images are moved: */
     /* by -shift .. shift rows down, and columns to the right; what comes in is as the pixel at
      * the edge. 0, 0: not at all */

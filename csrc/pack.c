@@ -1,8 +1,8 @@
 /* pack.c - networks of one architecture side by side: each thread has the buffers of one
  * network, and takes the parameters of the next member as it gets free. A member's bits do not
  * depend on the thread, and threads meet nowhere before the last job.
- * uses: buffers.c (point_layers, vectors_of), net.c, train.c (net_epoch), test.c (net_predict,
- * net_loss)
+ * uses: buffers.c (point_layers, bytes_of_vectors), net.c, train.c (net_epoch), test.c
+ * (net_predict, net_loss)
  */
 #include "core.h"
 
@@ -35,8 +35,7 @@ static void take_member(nn_net *net, const member *m)
  * network's. */
 static void give_back_member(nn_net *net, member *m)
 {
-    net->bytes -= (vectors_of(net->vectors) - vectors_of(m->vectors)) * net->engine_size *
-                  (int64_t)sizeof(real);
+    net->bytes -= bytes_of_vectors(net, net->vectors) - bytes_of_vectors(net, m->vectors);
     memcpy(m->vectors, net->vectors, sizeof m->vectors);
     memset(net->vectors, 0, sizeof net->vectors);
 }
@@ -93,12 +92,13 @@ int FN(pack_reserve)(nn_pack *pack, int64_t batch, int64_t rows)
 
 int64_t FN(pack_bytes)(const nn_pack *pack)
 {
-    int64_t vector = pack->workers[0].net->engine_size * (int64_t)sizeof(real), bytes = 0;
+    const nn_net *net = pack->workers[0].net;
+    int64_t vector = bytes_of_vector(net, NN_PARAMETERS), bytes = 0;
     /* a network counts its parameters, which a worker has not */
     for (int t = 0; t < pack->threads; t++)
         bytes += pack->workers[t].net->bytes - vector + pack->rows * (int64_t)sizeof(int64_t);
     for (int m = 0; m < pack->members; m++)
-        bytes += vectors_of(pack->own[m].vectors) * vector;
+        bytes += bytes_of_vectors(net, pack->own[m].vectors);
     return bytes;
 }
 

@@ -248,9 +248,15 @@ static void step_share(real *w, const real *g, real *m, real *v, int64_t n, int 
                    decays, b->update);
 }
 
+static int has_scales(const layer *l, const batch *b)
+{ return l->scales && b->update && b->update->scale_rate > 0; }
+
 static void step_layer(layer *l, const batch *b)
 {
-    step_share(l->w, l->dw, l->m, l->v, l->weight_size, !l->kind->parameters.undecayed, b);
+    if (has_scales(l, b))
+        l->kind->parameters.scaled_step(l, b);
+    else
+        step_share(l->w, l->dw, l->m, l->v, l->weight_size, !l->kind->parameters.undecayed, b);
     step_share(l->b, l->db, l->bm, l->bv, l->bias_size, 0, b);
 }
 
@@ -275,7 +281,10 @@ static int backward_layer(nn_net *net, int i, real *below, const batch *b)
 {
     layer *l = &net->layers[i];
     const real *x = input_of(net, i);
+    batch keeping = *b;
     int updated = 1;
+    if (has_scales(l, b))
+        keeping.update = NULL;          /* its step needs all of its gradients */
     /* the input's gradient first: it needs the weights from before the update */
     if (below) {
         prepare(l, 1, b);
@@ -284,7 +293,7 @@ static int backward_layer(nn_net *net, int i, real *below, const batch *b)
         barrier_wait(b->team);
     }
     if (has_parameters(l)) {
-        updated = l->kind->parameters.gradient(l, l->dz, x, b);
+        updated = l->kind->parameters.gradient(l, l->dz, x, &keeping);
         barrier_wait(b->team);
     }
     return updated;

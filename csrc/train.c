@@ -34,7 +34,7 @@ static update update_of(const nn_training *t, int64_t step, double done)
     double rate = rate_at(t, done);
     update u = {
         .optimizer = t->optimizer, .moments = t->moments, .rate = rate,
-        .decay = rate * t->weight_decay,
+        .decay = rate * t->weight_decay, .scale_rate = t->scale_rate,
     };
     memcpy(u.constants, t->constants, sizeof u.constants);
     switch (t->optimizer) {
@@ -79,11 +79,14 @@ static int prepare_epoch(epoch *e)
     int64_t batch = e->training->batch, rest = (e->n - e->progress->row) % batch;
     int64_t most = largest_share(net, min_i64(batch, e->n));
     int moments = steps_here(net) ? e->training->moments : 0, complete = 1;
+    int scales = e->training->scale_rate > 0 && net->scaled >= 0 && steps_here(net);
     if (FN(net_reserve)(net, most) || loss_book_open(&e->losses, net->ranks, e->progress->loss))
         return -1;
     for (int i = 0; i < moments; i++)
         complete &= need_vector(net, NN_MOMENT1 + i) != NULL;
-    if (complete && !need_gradients(net, net->ranks ? 0 : most) &&
+    complete &= !scales || need_vector(net, NN_SCALES) != NULL;
+    if (complete && (!scales || !need_gradients(net, 0)) &&
+        !need_gradients(net, net->ranks ? 0 : most) &&
         (rest == 0 || !need_gradients(net, rest)))
         return 0;
     nn_free(e->losses.mine);

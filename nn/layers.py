@@ -222,6 +222,21 @@ def input_shape(layers: list[Layer]) -> int | Shape:
     return shape[0]
 
 
+# kinds that may come before the layer whose inputs have scales
+_BEFORE_SCALES = ("embedding", "dropout", "flatten", "activation")
+
+
+def scaled_layer(layers: Sequence[Layer]) -> Layer | None:
+    """Return the layer whose inputs may have trained scales: the first dense one; None
+    where a layer of images comes before it."""
+    for layer in layers:
+        if layer.kind == "dense":
+            return layer
+        if layer.kind not in _BEFORE_SCALES:
+            return None
+    return None
+
+
 def parameter_shapes(layers: list[Layer]) -> dict[str, tuple[int, ...]]:
     """Return name and shape of every weight and bias, `layer0.weight` the first; layers
     without any are not counted."""

@@ -3,7 +3,7 @@
  * the input's gradient needs it transposed, which the packing of the product does. Narrow
  * layers, whose few outputs would leave most of a vector empty, keep it (o, row_stride(i)) and
  * run along inputs (dense_narrow.c).
- * uses: matrix.c (multiply, product_route), dense_narrow.c
+ * uses: matrix.c (multiply, product_route), dense_narrow.c, dense_scaled.c
  */
 #include "../core.h"
 #include "nn_aux.h"
@@ -230,7 +230,7 @@ static const layer_kind dense_kind = {
     .parameters = {
         .size = dense_weights, .import = dense_import, .export = dense_export,
         .gradient = dense_gradient,
-        .most_stepped_rows = dense_most_stepped_rows,
+        .most_stepped_rows = dense_most_stepped_rows, .scaled_step = dense_scaled_step,
     },
     .memory = {.scratch = dense_scratch},
     .fast = {

@@ -64,11 +64,37 @@ static int dense_gradient(layer *l, const real *dz, const real *x, const batch *
     return 0;
 }
 
+/* w (o,i) = v s: a step of v and one of the scales s (i) */
+static void dense_scaled_step(layer *l, const batch *b)
+{
+    const int64_t i = l->inputs, o = l->outputs;
+    real *excess = l->scales, *m = excess + i, *v = m + i, *g = v + i;
+    update of_scales = *b->update;
+    of_scales.rate *= of_scales.scale_rate;
+    for (int64_t k = 0; k < i; k++) {
+        double scale = 1 + (double)excess[k], sum = 0;
+        for (int64_t at = k; at < o * i; at += i) {
+            l->w[at] = (real)(l->w[at] / scale);
+            sum += (double)l->dw[at] * l->w[at];
+            l->dw[at] = (real)(l->dw[at] * scale);
+        }
+        g[k] = (real)sum;
+    }
+    optimizer_step(excess, g, m, v, i, 0, &of_scales);
+    optimizer_step(l->w, l->dw, l->m, l->v, o * i, 1, b->update);
+    for (int64_t k = 0; k < i; k++) {
+        if (excess[k] < LEAST_EXCESS)
+            excess[k] = (real)LEAST_EXCESS;
+        for (int64_t at = k; at < o * i; at += i)
+            l->w[at] = (real)(l->w[at] * (1 + (double)excess[k]));
+    }
+}
+
 static const layer_kind dense_kind = {
     .forward = dense_forward, .backward_input = dense_backward_input, .flops = dense_flops,
     .parameters = {
         .size = dense_weights, .import = weights_copy, .export = weights_copy,
-        .gradient = dense_gradient,
+        .gradient = dense_gradient, .scaled_step = dense_scaled_step,
     },
     .memory = {.workspace = dense_workspace},
 };

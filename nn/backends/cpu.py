@@ -25,7 +25,15 @@ from ..utils import (
     check_threads,
     processor_name,
 )
-from .engine import Engine, EpochSettings, Pack, PackJob, Progress, TimedStep
+from .engine import (
+    Engine,
+    EpochSettings,
+    Pack,
+    PackJob,
+    Progress,
+    TimedStep,
+    vector_length,
+)
 from .member import Turns, check_members
 
 # of vectors that each thread predicts at a time: copying large weights must pay
@@ -326,12 +334,16 @@ class CpuEngine:
         return CpuPack(self, count)
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        if not what.startswith("moment") or self._has_moments:
+        if what in ("parameters", "kept") or self._has_moments:
+            values = self._pointer(vector, (self.length(what),))
             with self._alone(changes=what == "parameters") as net:
-                self._copy("net_set", net, what, self._pointer(vector, (self.size,)))
+                self._copy("net_set", net, what, values)
+
+    def length(self, what: str) -> int:
+        return vector_length(self._layers, what)
 
     def get(self, what: str) -> np.ndarray:
-        vector = np.empty(self.size, self.dtype)
+        vector = np.empty(self.length(what), self.dtype)
         with self._alone() as net:
             self._copy("net_get", net, what, self._pointer(vector, writable=True))
         return vector
@@ -431,6 +443,7 @@ class CpuEngine:
             "rates": settings.rates,
             "constants": settings.constants,
             "weight_decay": settings.weight_decay,
+            "scale_rate": settings.scale_rate,
             "seed": settings.seed,
             "shift": shift,
             "mirror": mirror,
@@ -575,12 +588,12 @@ class CpuPack:
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
         engine = self._engine
-        values = engine._pointer(vector, (engine.size,))
+        values = engine._pointer(vector, (engine.length(what),))
         self._member("pack_set", member, engine._constant(what), values)
 
     def get(self, member: int, what: str) -> np.ndarray:
         engine = self._engine
-        vector = np.empty(engine.size, engine.dtype)
+        vector = np.empty(engine.length(what), engine.dtype)
         values = engine._pointer(vector, writable=True)
         self._member("pack_get", member, engine._constant(what), values)
         return vector

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..cluster import RankGroup
 from ..core.random import PhiloxOrder
-from ..layers import Layer
+from ..layers import Layer, scaled_layer
 from ..nn_aux import OPTIMIZERS
 
 
@@ -26,6 +26,14 @@ def _most_shift(side: int) -> int:
     if side == 1:
         return 0
     return math.ceil(side / 10)
+
+
+def vector_length(layers: Sequence[Layer], what: str) -> int:
+    """Return how many values a vector of Engine.set has."""
+    if what == "scales":
+        scaled = scaled_layer(layers)
+        return 3 * scaled.inputs if scaled else 0
+    return sum(layer.parameters for layer in layers)
 
 
 class TimedStep(NamedTuple):
@@ -54,6 +62,9 @@ class EpochSettings:
     betas: tuple[float, ...] | None = None  # of the others; None: the optimiser's own
     epsilon: float | None = None
     weight_decay: float = 0.0
+    # of the scales of the first dense layer's inputs, in learning rates; 0: there are
+    # none
+    scale_rate: float = 0.0
     seed: int = 0  # of dropout masks, and of how images are moved
     augment: str = "none"  # a name of AUGMENTATIONS
     freeze: int = 0  # how many layers with parameters keep them, from the first on
@@ -87,6 +98,14 @@ class EpochSettings:
         """The vectors that the optimiser keeps beside the parameters: moment1,
         moment2."""
         return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
+
+    @property
+    def vectors(self) -> list[str]:
+        """The vectors that an epoch changes beside the parameters: the moments, and
+        scales."""
+        if self.scale_rate:
+            return [*self.moments, "scales"]
+        return self.moments
 
 
 @dataclass
@@ -210,14 +229,17 @@ class Engine(Protocol):
 
     def set(self, what: str, vector: np.ndarray) -> None:
         """Copy a vector (size,) of the engine's dtype in. what: parameters, kept,
-        moment1, moment2.
+        moment1, moment2, or scales (3 inputs,): what the scales of the first dense
+        layer's inputs exceed 1 by, then the two moments of these.
 
-        A moment goes to the rank that has the moments.
+        Moments and scales go to the rank that has them.
         """
 
+    def length(self, what: str) -> int:
+        """Return how many values a vector of `set` has."""
+
     def get(self, what: str) -> np.ndarray:
-        """Return a copy of the vector (size,). what: parameters, kept, moment1,
-        moment2."""
+        """Return a copy of a vector; what: as of `set`."""
 
     def keep(self) -> None:
         """Copy the parameters to `kept`, on the device."""

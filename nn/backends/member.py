@@ -13,12 +13,13 @@ import numpy as np
 from .engine import Engine, Pack, PackJob
 
 
-def check_vector(engine: Engine, vector: np.ndarray) -> None:
-    """Raise ValueError for another shape or type than that of the engine's parameter
-    vectors."""
-    if vector.shape != (engine.size,) or vector.dtype != engine.dtype:
+def check_vector(engine: Engine, what: str, vector: np.ndarray) -> None:
+    """Raise ValueError for another shape or type than that of the engine's vectors of
+    this name."""
+    shape = (engine.length(what),)
+    if vector.shape != shape or vector.dtype != engine.dtype:
         raise ValueError(
-            f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}"
+            f"expected {engine.dtype} {shape}, got {vector.dtype} {vector.shape}"
         )
 
 
@@ -40,7 +41,7 @@ def describe_turns(count: int) -> str:
 def train_in_turns(engine: Engine, pack: Pack, jobs: Sequence[PackJob]) -> None:
     """Train the members of a pack on an engine, one after the other: Pack.epoch."""
     for job in jobs:
-        vectors = ["parameters", *job.settings.moments]
+        vectors = ["parameters", *job.settings.vectors]
         for what in vectors:
             engine.set(what, pack.get(job.member, what))
         engine.epoch(job.data, job.order(), job.settings, job.progress)
@@ -67,7 +68,7 @@ class Turns:
         return self._engine.bytes() + waiting
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
-        check_vector(self._engine, vector)
+        check_vector(self._engine, what, vector)
         self._vectors[member][what] = vector.copy()
 
     def get(self, member: int, what: str) -> np.ndarray:
@@ -80,7 +81,8 @@ class Turns:
         """Return a vector of a member, zeros where nobody has set it."""
         vectors = self._vectors[member]
         if what not in vectors:
-            vectors[what] = np.zeros(self._engine.size, self._engine.dtype)
+            length = self._engine.length(what)
+            vectors[what] = np.zeros(length, self._engine.dtype)
         return vectors[what]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:

@@ -776,6 +776,16 @@ _FLAG_GROUPS = {
             taker="train",
             reference=0.0,
         ),
+        Flag(
+            "scale_rate",
+            "Train a scale of each input of the first dense layer too, by this multiple of the rate ({}: none).",
+            NOT_NEGATIVE,
+            "TIMES",
+            taker="train",
+            default=0.0,
+            reference=0.0,
+            later=True,
+        ),
         _name_of(
             "augment",
             AUGMENTATIONS,

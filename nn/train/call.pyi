@@ -45,6 +45,7 @@ def train(
     betas: str | float | list[float] | None = ...,
     epsilon: float | None = ...,
     weight_decay: float | None = ...,
+    scale_rate: float | None = ...,
     augment: str | None = ...,
     schedule: str | None = ...,
     split_seed: int | None = ...,

@@ -64,6 +64,7 @@ def fit(
     betas: str | float | list[float] | None = ...,
     epsilon: float | None = ...,
     weight_decay: float | None = ...,
+    scale_rate: float | None = ...,
     augment: str | None = ...,
     schedule: str | None = ...,
     seed: int | None = ...,

@@ -122,8 +122,8 @@ class Member:
             )
 
     def _take_rows(self, refit: bool) -> None:
-        """Load the rows, and set the moments to 0: the network may have been trained
-        before."""
+        """Load the rows, and set moments and scales to where they begin: the network
+        may have been trained before."""
         self.rows = self._rows_of(self, refit)
         net = self.net
         rows = self.rows.count
@@ -141,8 +141,8 @@ class Member:
                 f"--batch_number {size}: larger than the {rows} rows, and --reference drops the last, "
                 "shorter batch; choose a smaller one"
             )
-        for name in self.options.moments:
-            self.engine.set(name, np.zeros(net.parameter_count, net.dtype))
+        for name in self.options.vectors:
+            self.engine.set(name, np.zeros(self.engine.length(name), net.dtype))
 
     def take_parameters(self) -> None:
         """Let the network have the parameters that its engine has trained."""
@@ -161,7 +161,8 @@ class Member:
         net = self.net
         judged_count = len(self.rows.judging.rows)
         wanted = {
-            name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()
+            name: (np.dtype(net.dtype), self.engine.length(name))
+            for name in self._vectors()
         }
         if self.fold_epochs is not None:
             wanted[JUDGED] = (np.dtype(net.dtype), self.judged_scores.size)
@@ -201,7 +202,7 @@ class Member:
             kept = ["kept"]
         else:
             kept = []
-        return ["parameters", *self.options.moments, *kept]
+        return ["parameters", *self.options.vectors, *kept]
 
     # ---- the epochs
 

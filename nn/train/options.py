@@ -14,6 +14,7 @@ from ..backends.engine import EpochSettings
 from ..core.metrics import check_metric
 from ..data.splits import Split
 from ..ds import Dataset
+from ..layers import scaled_layer
 from ..nn import Network
 from ..nn_aux import (
     COOLING,
@@ -151,10 +152,10 @@ class Options(
         return self.split_seed
 
     @property
-    def moments(self) -> list[str]:
-        """Return the vectors that the optimiser keeps beside the parameters: moment1,
-        moment2."""
-        return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
+    def vectors(self) -> list[str]:
+        """Return the vectors that training changes beside the parameters: moment1,
+        moment2, scales."""
+        return self.epoch_settings(0, 0, self.epochs).vectors
 
     def epoch_settings(self, seed: int, epoch: int, epochs: int) -> EpochSettings:
         """Return how an epoch learns; epoch: how many are done of `epochs`. Its fields
@@ -243,6 +244,7 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
     _check_class_weight(net, options)
     _check_data(net, ds, options)
     _check_frozen(net, options)
+    _check_scales(net, options)
     _check_validation(net, options)
     return options
 
@@ -300,6 +302,14 @@ def _check_frozen(net: Network, options: Options) -> None:
     if options.freeze and options.freeze >= count:
         raise UsageError(
             f"--freeze {options.freeze}: the network has {count} layers with parameters, of which one at least learns"
+        )
+
+
+def _check_scales(net: Network, options: Options) -> None:
+    """Raise UsageError for scales of inputs that no dense layer sums up."""
+    if options.scale_rate and scaled_layer(net.layers) is None:
+        raise UsageError(
+            f"--scale_rate {options.scale_rate:g}: is of the inputs of a dense layer, and a layer of images comes first; leave it out"
         )
 
 

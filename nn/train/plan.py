@@ -142,7 +142,7 @@ class Plan:
         sizes = []
         for trial in self.trials:
             options = trial.options
-            vectors = 2 + len(options.moments)  # parameters here and in the engine
+            vectors = 2 + len(options.vectors)  # parameters here and in the engine
             # of the best epoch, those to begin with
             vectors += (options.monitored is not None) + options.refit
             sizes.append(network_bytes(trial.net.layers, trial.net.dtype, vectors))

@@ -116,6 +116,7 @@ def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
         "betas": (0.7, 0.95),
         "epsilon": 0.01,
         "weight_decay": 0.3,
+        "scale_rate": 3.0,
         "seed": 77,
         "augment": "both",
         "freeze": 1,
@@ -358,7 +359,9 @@ def test_each_member_has_its_vectors_and_jobs_of_other_members_or_rows_are_refus
     engine = members.engine
     pack = members.engine.pack(3, 10)
     members.check_vectors(pack)
-    assert pack.bytes() - engine.bytes() == 3 * 4 * 4 * packs.whole_lines(engine.size)
+    lengths = [engine.size] * 4 + [engine.length("scales")]
+    values = sum(map(packs.whole_lines, lengths))
+    assert pack.bytes() - engine.bytes() == 3 * 4 * values
     for wrong in (np.zeros(3, np.float32), np.zeros(engine.size)):
         with pytest.raises(ValueError, match="expected float32"):
             pack.set(0, "parameters", wrong)

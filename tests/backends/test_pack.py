@@ -22,7 +22,7 @@ MEMBERS = 5
 HOW = [  # what each member does otherwise than the others
     {},
     {"optimizer": "sgd", "momentum": 0.9},
-    {"optimizer": "rmsprop", "betas": (0.7,), "seed": 77},
+    {"optimizer": "rmsprop", "betas": (0.7,), "seed": 77, "scale_rate": 3.0},
     {
         "betas": (0.7, 0.95),
         "epsilon": 0.01,

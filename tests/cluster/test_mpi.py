@@ -60,10 +60,12 @@ for name, spec in NETWORKS.items():
                 data, start = engine.load(x, y), engine.get("parameters")
                 # the first moment after a batch is its mean gradient; 107 rows are 15 batches of 7 and one of 2
                 for rows, batch in ((31, 31), (107, 7)):
-                    settings = EpochSettings(optimizer="sgd", batch=batch, rates=[0.01] * 9, momentum=0.9, seed=3)
+                    settings = EpochSettings(optimizer="sgd", batch=batch, rates=[0.01] * 9, momentum=0.9, seed=3,
+                                             scale_rate=2.0 * (rows > batch))
                     progress = engine.progress()
-                    for vector in ("moment1", "parameters"):
-                        engine.set(vector, start if vector == "parameters" else 0 * start)
+                    for vector in ("moment1", "scales"):
+                        engine.set(vector, np.zeros(engine.length(vector), dtype))
+                    engine.set("parameters", start)
                     engine.epoch(data, np.arange(rows), settings, progress)
                     key = f"{name} {backend} {dtype} {how} {rows} "
                     found[key + "parameters"] = engine.get("parameters")

@@ -215,6 +215,7 @@ CASES = {
         {"layers": "5,8,1"},
         {"betas": (0.8, 0.99), "epsilon": 0.001},
     ),
+    "scales of inputs": (dense_data, {"layers": "5,8,1"}, {"scale_rate": 3.0}),
     "rmsprop": (
         dense_data,
         {"layers": "5,8,1"},

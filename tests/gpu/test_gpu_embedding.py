@@ -132,6 +132,7 @@ def trained(net, x, y, optimizer="adam", batch=64, **how):
         rates=falling,
         momentum=momentum,
         weight_decay=0.01,
+        scale_rate=2.0,
         seed=3,
     )
     return ended(net, x, y, settings_of_member, **how)

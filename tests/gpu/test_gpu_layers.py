@@ -169,10 +169,15 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
     ("optimizer", "momentum"), [*((name, 0.0) for name in OPTIMIZERS), ("sgd", 0.9)]
 )
 @pytest.mark.parametrize(
-    "spec", ["9,30,17:tanh,2", "2x6x6,conv4k2same:tanh,avgpool2,5:sigmoid,2"]
+    ("spec", "scale_rate"),
+    [
+        ("9,30,17:tanh,2", 0.0),
+        ("45,30,17:tanh,2", 3.0),
+        ("2x6x6,conv4k2same:tanh,avgpool2,5:sigmoid,2", 0.0),
+    ],
 )
 def test_every_optimizer_steps_as_seq_does(
-    spec, optimizer, momentum, dtype, rows, backend
+    spec, scale_rate, optimizer, momentum, dtype, rows, backend
 ):
     nets, (x, y) = twins(spec, ("seq", backend), dtype, 3 * rows + 1)
     falling = list(np.linspace(0.01, 0.002, 9))
@@ -182,6 +187,7 @@ def test_every_optimizer_steps_as_seq_does(
         rates=falling,
         momentum=momentum,
         weight_decay=0.2,
+        scale_rate=scale_rate,
         seed=1,
     )
     ends = [ended(net, x, y, how, step=2) for net in nets]

@@ -482,6 +482,7 @@ OTHER_THAN_USUAL = {
     "betas": (0.8, 0.9),
     "epsilon": 0.25,
     "weight_decay": 0.125,
+    "scale_rate": 2.5,
     "augment": "shift",
     "freeze": 1,
 }

@@ -45,8 +45,8 @@ def ended(
     losses = []
     for member in getattr(engine, "engines", [engine]):
         member.data_room = room
-    for moment in ("moment1", "moment2"):
-        engine.set(moment, np.zeros(engine.size, engine.dtype))
+    for what in ("moment1", "moment2", "scales"):
+        engine.set(what, np.zeros(engine.length(what), engine.dtype))
     data = engine.load(x if x.dtype.names else x.reshape(rows, -1), y, weights)
     for number in range(epochs):
         if order is None:

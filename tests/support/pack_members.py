@@ -11,7 +11,7 @@ import pytest
 from nn.backends.engine import EpochSettings, PackJob
 from nn.core.random import PhiloxOrder
 
-VECTORS = ("parameters", "moment1", "moment2")
+VECTORS = ("parameters", "moment1", "moment2", "scales")
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Members:
         rows = self.rows[member]
         step = 0
         for what in VECTORS:
-            engine.set(what, np.zeros(engine.size, engine.dtype))
+            engine.set(what, np.zeros(engine.length(what), engine.dtype))
         engine.set("parameters", self.start(member))
         for number in range(epochs):
             progress = engine.progress(step=step)

@@ -114,6 +114,9 @@ def drawn_case(seed: int) -> Case:
     way = one_of("one", "one", "networks", "folds")
     if way != "one":
         settings[way] = 3
+    if settings["scaling"] != "none":
+        of_sgd = settings["optimizer"] == "sgd"
+        settings["scale_rate"] = one_of(None, None, 0.5 if of_sgd else 2.0)
     given = {name: value for name, value in settings.items() if value is not None}
     hidden = one_of(3, 5, 35)  # the fast core fills rows up to whole vectors
     activation = one_of(*ACTIVATIONS)
@@ -324,6 +327,9 @@ class Plain:
         if settings.get("freeze"):
             decays[: self.case.hidden * self.x.shape[1]] = False
         moments = [np.zeros_like(vector), np.zeros_like(vector)]
+        scales = np.ones(self.x.shape[1])
+        moments_of_scales = [np.zeros_like(scales), np.zeros_like(scales)]
+        has_scales = "scale_rate" in settings and not settings.get("freeze")
         step = 0
         size = settings["batch_number"]
         for epoch in range(epochs):
@@ -339,7 +345,19 @@ class Plain:
                 gradient = gradient / self.counts[rows].sum()
                 rate = self.rate(epoch, at / len(order))
                 keep = 1 - rate * settings["weight_decay"] * decays
+                if has_scales:  # w = v s, and both v and s learn
+                    vector = vector.copy()  # it may be the best so far
+                    w1 = self.parts(vector)[0]
+                    g1 = self.parts(gradient)[0]
+                    w1 /= scales
+                    of_scales = (g1 * w1).sum(axis=0)
+                    g1 *= scales
                 vector = keep * vector - rate * self.step(moments, gradient, step)
+                if has_scales:
+                    change = self.step(moments_of_scales, of_scales, step)
+                    scales = scales - settings["scale_rate"] * rate * change
+                    scales = np.maximum(scales, 1 / 64)
+                    self.parts(vector)[0][:] *= scales
             self.losses.append(loss / self.counts[self.training].sum())
             if not len(self.judging):
                 continue

@@ -22,6 +22,7 @@ TILE_STAGES = 2
 TILE_GAP = 16  # bytes between a slice's columns
 # partial gradients that one thread adds up; more are shared among 8 (optimizer.cu)
 FEW_SPLITS = 16
+SCALED_INPUTS = 8  # whose scales a block steps at a time (optimizer.cu)
 WINOGRAD_SIDE = 32  # filters, and channels or tiles, of a block (conv_winograd.cu)
 WINOGRAD_DEPTH = 8  # terms of their sums at a time
 WINOGRAD_PLACES = 16  # of a transformed tile, 4 x 4
@@ -31,6 +32,7 @@ CONSTANTS = {
     "TILE_STAGES": TILE_STAGES,
     "TILE_GAP": TILE_GAP,
     "FEW_SPLITS": FEW_SPLITS,
+    "SCALED_INPUTS": SCALED_INPUTS,
     "BLOCK_SIDE": WINOGRAD_SIDE,
     "DEPTH": WINOGRAD_DEPTH,
     "PLACES": WINOGRAD_PLACES,
@@ -46,6 +48,7 @@ UPDATE = (  # struct update, members of type real: what the optimiser does in on
     "rate",
     "inv_rows",  # gradients are sums over the batch; this makes them means
     "decay",  # learning rate * weight decay
+    "scale_rate",  # of nn_training
     "root_scale",  # ADAM: 1 / sqrt(1 - beta2^t)
     "constant1",  # of nn_training: SGD's momentum, else betas and epsilon
     "constant2",
@@ -59,6 +62,7 @@ CONTROL_MEMBERS = {  # struct control: member -> C type, of eight bytes
     "gradients": "real *",
     "moment1": "real *",
     "moment2": "real *",
+    "scales": "real *",  # of the vector of Engine.set
     # activations and their gradients: a buffer is at `rows + capacity * place`
     "rows": "real *",
     "capacity": "int64",  # rows there is room for

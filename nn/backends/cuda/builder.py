@@ -6,11 +6,11 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from ...layers import Layer
+from ...layers import Layer, scaled_layer
 from ...nn_aux import ACTIVATIONS, loss_name
 from ...utils import UsageError
 from . import conv, dense, embedding, plain
-from .abi import FEW_SPLITS, THREADS
+from .abi import FEW_SPLITS, SCALED_INPUTS, THREADS
 from .memory import Workspace, whole_lines
 from .program import (
     BATCH,
@@ -268,6 +268,11 @@ class Builder:
         settings = self.purpose.optimizer, splits, size - node.layer.undecayed, size
         arguments = f"{node.at}LL", gradient, CONTROL, BATCH
         blocks = self._gradient_blocks(splits, size)
+        if self.purpose.scales and node.layer is scaled_layer(self.layers):
+            layer = node.layer
+            settings = self.purpose.optimizer, splits, layer.inputs, layer.outputs
+            blocks = -(-layer.inputs // SCALED_INPUTS)
+            return Op("update_scaled", settings, arguments, blocks)
         return Op("update_layer", settings, arguments, blocks)
 
     def _put_gradients(

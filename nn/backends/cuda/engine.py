@@ -18,7 +18,7 @@ from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
 from ..elsewhere import Reading
-from ..engine import EpochSettings, Pack, Progress, TimedStep
+from ..engine import EpochSettings, Pack, Progress, TimedStep, vector_length
 from ..member import Turns, check_vector
 from . import small
 from .abi import update_rule
@@ -169,21 +169,25 @@ class CudaEngine:
     def vector(self, what: str):
         """Return a parameter vector on the GPU; the first call makes it, of zeros."""
         if what not in self._vectors:
-            self._vectors[what] = cupy().zeros(max(1, self.size), self.dtype)
+            self._vectors[what] = cupy().zeros(max(1, self.length(what)), self.dtype)
         return self._vectors[what]
 
+    def length(self, what: str) -> int:
+        return vector_length(self.layers, what)
+
     def set(self, what: str, vector: np.ndarray) -> None:
-        if what.startswith("moment") and not self.member.updates_weights:
+        is_stepped = what not in ("parameters", "kept")
+        if is_stepped and not self.member.updates_weights:
             return
-        check_vector(self, vector)
+        check_vector(self, what, vector)
         with self.gpu_context("the parameters"):
-            if self.size:
+            if len(vector):
                 self.vector(what).set(np.ascontiguousarray(vector), stream=self.stream)
             self.stream.synchronize()
 
     def get(self, what: str) -> np.ndarray:
         with self.gpu_context("the parameters"):
-            return self.vector(what)[: self.size].get()
+            return self.vector(what)[: self.length(what)].get()
 
     def keep(self) -> None:
         with self.gpu_context(
@@ -349,7 +353,11 @@ class CudaEngine:
         purpose = self.train_purpose(
             rows, data.labels, data.rows_as, weighted, rule, moves
         )
-        return replace(purpose, lowest=settings.lowest(self.layers))
+        return replace(
+            purpose,
+            lowest=settings.lowest(self.layers),
+            scales=settings.scale_rate > 0,
+        )
 
     def train_purpose(
         self,
@@ -424,9 +432,9 @@ class CudaEngine:
             updates = cupy().asarray(
                 update_table(settings, progress, len(order), self.dtype, weights)
             )
-            moments = {
+            vectors = {
                 name: self.vector(name).data.ptr
-                for name in settings.moments
+                for name in settings.vectors
                 if self.member.updates_weights
             }
             done = 0
@@ -439,7 +447,7 @@ class CudaEngine:
                     updates=updates.data.ptr + done * updates[0].nbytes,
                     seed=settings.seed,
                     step=progress.step,
-                    **moments,
+                    **vectors,
                 )
                 batches = -(-segment.rows // batch)
                 trained = self._batches(runner, batches, progress)

@@ -51,6 +51,7 @@ def update_table(
         "rate": rate,
         "inv_rows": inv_rows,
         "decay": learning_rate * settings.weight_decay,
+        "scale_rate": settings.scale_rate,
         "root_scale": root_scale,
         "constant1": constants[0],
         "constant2": constants[1],

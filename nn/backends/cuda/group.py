@@ -251,6 +251,9 @@ class Group:
 
     # ---- parameters and data
 
+    def length(self, what: str) -> int:
+        return self.engines[0].length(what)
+
     def set(self, what: str, vector: np.ndarray) -> None:
         self._on_all(lambda _, engine: engine.set(what, vector))
 

@@ -90,6 +90,63 @@ __device__ void update_layer(int64 at, const real *g, const control &c, const ba
     });
 }
 
+#define LEAST_EXCESS (1 / 64.0 - 1)     /* of core.h */
+
+/* The same of a dense layer whose weight (OUTPUTS, INPUTS) is w = v s: v takes its step, and so
+ * does the scale s of each input (csrc/seq/dense.c). Threads of a block share the outputs of 8
+ * inputs at a time. */
+template <int OPTIMIZER, int SPLITS, int INPUTS, int OUTPUTS>
+__device__ void update_scaled(int64 at, const real *g, const control &c, const batch &b,
+                              block_range range)
+{
+    enum { WEIGHTS = INPUTS * OUTPUTS, SIZE = WEIGHTS + OUTPUTS, MOMENTS = moments_of(OPTIMIZER),
+           THREADS_OF_INPUT = THREADS / SCALED_INPUTS };
+    real *memory = (real *)BLOCK_MEMORY;
+    const update u = *b.u;
+    update of_scales = u;
+    of_scales.rate *= u.scale_rate;
+    const int lane = threadIdx.x % SCALED_INPUTS, share = threadIdx.x / SCALED_INPUTS;
+    auto gradient = [&](int64 i) {
+        return SPLITS == 1 ? g[i] : strided_sum(g + i, 0, 1, SPLITS, SIZE);
+    };
+    for (int first = range.id * SCALED_INPUTS; first < INPUTS;
+         first += range.count * SCALED_INPUTS) {
+        const int k = first + lane, mine = k < INPUTS ? OUTPUTS : 0;
+        const real scale = mine ? 1 + c.scales[k] : 1;
+        real sum = 0;
+        for (int j = share; j < mine; j += THREADS_OF_INPUT) {
+            int64 i = (int64)j * INPUTS + k;
+            sum += gradient(i) * (c.parameters[at + i] / scale);
+        }
+        memory[threadIdx.x] = sum;
+        __syncthreads();
+        if (share == 0 && mine) {
+            for (int s = 1; s < THREADS_OF_INPUT; s++)
+                sum += memory[s * SCALED_INPUTS + lane];
+            real *excess = c.scales + k, *m = excess + INPUTS, *v = m + INPUTS;
+            *excess = stepped<OPTIMIZER>(*excess, sum, m, v, 0, of_scales);
+            *excess = *excess < (real)LEAST_EXCESS ? (real)LEAST_EXCESS : *excess;
+            memory[lane] = 1 + *excess;
+        }
+        __syncthreads();
+        const real next = memory[lane];
+        __syncthreads();                /* before the memory serves another sum */
+        for (int j = share; j < mine; j += THREADS_OF_INPUT) {
+            int64 i = (int64)j * INPUTS + k;
+            real m = MOMENTS > 0 ? c.moment1[at + i] : 0, v = MOMENTS > 1 ? c.moment2[at + i] : 0;
+            real w = c.parameters[at + i] / scale;
+            c.parameters[at + i] =
+                next * stepped<OPTIMIZER>(w, gradient(i) * scale, &m, &v, u.decay, u);
+            if (MOMENTS > 0)
+                c.moment1[at + i] = m;
+            if (MOMENTS > 1)
+                c.moment2[at + i] = v;
+        }
+    }
+    for (int64 j = range.first(); j < OUTPUTS; j += range.stride())
+        update_parameter<OPTIMIZER, WEIGHTS>(at, WEIGHTS + j, gradient(WEIGHTS + j), c, u);
+}
+
 /* to[i] = the layer's gradient i, a sum over the batch: for the host, or for the other members
  * of a group */
 template <int SPLITS, int SIZE>

@@ -114,17 +114,18 @@ class CudaPack:
         """Return the members' vectors on the GPU; the first call makes them, of
         zeros."""
         if what not in self._on_gpu:
-            size = max(1, whole_lines(self._engine.size))  # kernels load whole vectors
+            # kernels load whole vectors
+            size = max(1, whole_lines(self._engine.length(what)))
             self._on_gpu[what] = cupy().zeros((self.count, size), self._engine.dtype)
         return self._on_gpu[what]
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
         engine = self._engine
-        check_vector(engine, vector)
+        check_vector(engine, what, vector)
         check_members([member], self.count)
         with engine.gpu_context("the parameters"):
-            if engine.size:
-                self._matrix(what)[member, : engine.size].set(
+            if len(vector):
+                self._matrix(what)[member, : len(vector)].set(
                     np.ascontiguousarray(vector), stream=engine.stream
                 )
             engine.stream.synchronize()
@@ -132,7 +133,7 @@ class CudaPack:
     def get(self, member: int, what: str) -> np.ndarray:
         check_members([member], self.count)
         with self._engine.gpu_context("the parameters"):
-            return self._matrix(what)[member, : self._engine.size].get()
+            return self._matrix(what)[member, : self._engine.length(what)].get()
 
     def keep(self, member: int) -> None:
         check_members([member], self.count)

@@ -142,6 +142,7 @@ class Purpose:
     # the parameters take their step here, not on another member
     updates_weights: bool = True
     lowest: int = 0  # index of the lowest layer that learns
+    scales: bool = False  # the first dense layer's inputs have trained scales
 
     @property
     def backward(self) -> bool:

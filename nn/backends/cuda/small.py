@@ -49,6 +49,7 @@ def fits(layers: list[Layer], purpose: Purpose, dtype: np.dtype) -> bool:
     """Return whether this kernel suits a network and batch."""
     if (
         purpose.kind != "train"
+        or purpose.scales
         or purpose.rows_as.kind == "records"
         or any(layer.kind != "dense" for layer in layers)
     ):
