@@ -25,7 +25,7 @@ from nn.backends.member import Turns
 from nn.core.losses import weighted_classes
 from nn.layers import InputColumn
 from nn.nn_aux import LOSSES, loss_of
-from nn.utils import NnError
+from nn.utils import NnError, UsageError
 
 pytestmark = pytest.mark.skipif(
     not can_emulate(), reason="no g++ on Linux, which the emulation is for"
@@ -185,6 +185,26 @@ def test_a_training_step_ends_where_seq_ends(how, emulated):
     assert relative_distance(ends[0][0][0], expected) < 1e-12
     expected = ends[1][1]
     assert ends[0][1] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("spec, widest", [(SPEC, 9), ("12,4,3", 12)])
+def test_what_the_gpu_tells_of_a_network(spec, widest, emulated):
+    engine = prepared(spec=spec).engine
+    runner, *layers = engine.routes(32)
+    assert runner.endswith(", 1 block")
+    backward = ["small_backward_parameters"]
+    sizes = [layer.partition(":")[0] for layer in spec.split(",")[1:]]
+    for number, (line, size) in enumerate(zip(layers, sizes, strict=True)):
+        kernels = f"forward small_forward; backward {', '.join(backward)}"
+        assert line == f"layer {number} {size}: {kernels}"
+        backward = ["small_backward_input", "small_backward_parameters"]
+    most = (2**31 - 1) // widest
+    engine.reserve(most)
+    told = (
+        f"--batch_number {most + 1}: a layer of {widest} values allows at most {most}"
+    )
+    with pytest.raises(UsageError, match=told):
+        engine.reserve(most + 1)
 
 
 def test_programs_are_timed_for_what_is_recorded(emulated):
@@ -431,6 +451,40 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_each_alone
         loss = pack.loss(jobs)
         assert len(predictions) == len(loss) == MEMBERS
     members.check_forward(pack, jobs)
+
+
+@pytest.mark.parametrize("rows", [63, 64, 65, 83])
+def test_outputs_that_come_back_some_at_a_time_are_those_of_seq(
+    rows, emulated, monkeypatch
+):
+    """Of all rows or of some, in blocks of 64, each of batches of 16."""
+    monkeypatch.setattr(engines, "OUT_ROWS", 64)
+    monkeypatch.setattr(engines, "PREDICT_ROWS", 16)
+    monkeypatch.setattr(engines, "MOST_PREDICT_ROWS", 16)
+    members = prepared("float64")
+    both = (members.engine, network(SPEC, "seq", "float64").engine)
+    for engine in both:
+        engine.set("parameters", members.start(0))
+    x = np.random.default_rng(0).normal(size=(rows, 6))
+    y = np.random.default_rng(1).normal(size=(rows, 3))
+    weights = np.random.default_rng(2).random(rows)
+    some = np.random.default_rng(3).permutation(rows)
+    for order in (None, some, some[:-1]):
+        outputs = [engine.predict(engine.load(x), order) for engine in both]
+        assert relative_distance(*outputs) < 1e-12
+    losses = [engine.loss(engine.load(x, y, weights), some[5:]) for engine in both]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+
+
+def test_members_have_the_losses_of_their_own_rows_of_the_same_data(emulated):
+    members = prepared("float64", weighted=True)
+    members.data = members.data[:1] * MEMBERS
+    pack = members.pack()
+    jobs = members.jobs()
+    for job, loss in zip(jobs, pack.loss(jobs), strict=True):
+        members.engine.set("parameters", pack.get(job.member, "parameters"))
+        expected = members.engine.loss(job.data, job.rows)
+        assert loss == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.slow

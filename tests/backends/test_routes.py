@@ -88,3 +88,16 @@ def test_layers_that_go_by_rows_are_fused_and_small_networks_train_in_micro_batc
             assert {name.endswith("micro-batches") for name in names} == {
                 rows == 4096
             }, (spec, rows)
+
+
+def test_a_micro_batch_has_64_rows_at_least_and_the_kernels_of_as_many_rows():
+    for spec in ("30,16,1", "300,4,1"):
+        for rows in (64, 127, 128, 255, 256, 1023, 1024, 100_000):
+            count = 1
+            while rows >= 128 * count:
+                count *= 2
+            expected = routes(spec, rows // count, backend="omp", threads=1)
+            if count > 1:
+                expected = [f"{name}; {count} micro-batches" for name in expected]
+            names = routes(spec, rows, backend="omp", threads=1)
+            assert names == expected, (spec, rows)

@@ -16,7 +16,7 @@ from support.tables import ANY, fields, odd_of, read_csv, refusal
 
 from nn.data import csv_table
 from nn.data.column import GAPS, MOSTLY, Odd, Selection, number_in
-from nn.data.csv_head import Head, read_head
+from nn.data.csv_head import FirstRows, Head, read_head
 from nn.data.csv_table import CsvReader, CsvSource
 from nn.data.source import read_blocks
 from nn.utils import DataError
@@ -100,6 +100,23 @@ def test_rows_that_are_no_rows_are_refused(write, row, message):
         assert message in refusal(
             lambda reads=reads: read_csv(path, reads=reads), DataError
         )
+
+
+def test_quotes_with_text_behind_them_belong_to_the_text(write):
+    text = 'a,b\n"x""y"z,1\n"x""y",2\n"p" q,3\n'
+    words = ['"x""y"z', 'x"y', '"p" q']
+    table = read_csv(write(text), reads=["text", "number"])
+    assert fields(table.columns[0]) == words
+    rows = FirstRows(text.encode(), ",").rows[1:]
+    assert [row[0].text for row in rows] == words
+
+
+@pytest.mark.parametrize("length", [1, 62, 63, 64, 65, 200])
+def test_a_word_for_a_gap_may_be_long(write, length):
+    word = "w" * length
+    path = write(f"a,b\n{word},1\n{word}w,2\n{word[1:]}v,3\n")
+    table = read_csv(path, reads=["text", "number"], missing=frozenset({word}))
+    assert fields(table.columns[0]) == [None, f"{word}w", f"{word[1:]}v"]
 
 
 def test_words_for_a_gap_are_those_given_else_an_empty_field_is_odd_or_a_word(

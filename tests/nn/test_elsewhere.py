@@ -53,10 +53,11 @@ def trained(kind="regression", networks=1, **settings):
     rng = np.random.default_rng(0)
     x = (3 + 2 * rng.normal(size=(80, 3))).astype(np.float32)
     y = x[:, 0] * x[:, 1] + 5
+    ds = nn.Dataset(x, np.column_stack([y, 9 - 40 * x[:, 2]]), kind)
+    layers = "3,5,2"
     if kind != "regression":
-        y = (y > y.mean()).astype(np.int32)
-    ds = nn.Dataset(x, y, kind, None if kind == "regression" else ["a", "b"])
-    layers = "3,5,1"
+        ds = nn.Dataset(x, (y > y.mean()).astype(np.int32), kind, ["a", "b"])
+        layers = "3,5,1"
     if networks > 1:
         settings |= {"networks": networks}
         net = nn.fit(ds, layers=layers, epochs=2, **settings).network
@@ -92,7 +93,7 @@ def test_rows_on_a_gpu_need_a_network_on_it(rows):
         ("regression", 1, {}),
         ("regression", 1, {"clip": True}),
         ("binary", 1, {}),
-        ("regression", 3, {}),
+        ("regression", 3, {"clip": True}),
     ],
 )
 def test_rows_on_the_gpu_are_predicted_there(
@@ -103,7 +104,8 @@ def test_rows_on_the_gpu_are_predicted_there(
     with emulated_gpu(monkeypatch):
         on_gpu = nn.Network.of_file(tmp_path / "m.bin", backend="cuda")
         with on_gpu.engine.beside_others() as there:
-            for rows in (x, x.astype(np.float64), x[::-1].copy(), x[:1], x[1:2]):
+            far = 100 * x
+            for rows in (x, far, x.astype(np.float64), x[::-1].copy(), x[:1], x[1:2]):
                 out = elsewhere.outputs_there(on_gpu, there(rows), there)
                 assert out.get().tobytes() == on_gpu.predict(rows).tobytes()
                 # as many rows again: what is captured
