@@ -37,6 +37,9 @@ from .standing import MOST_BYTES, PassFromHere, PassThere, StandingPasses
 PREDICT_ROWS = 1 << 12
 MOST_PREDICT_ROWS = 1 << 14
 PREDICT_VALUES = 1 << 26
+# of networks without images: 10,000 rows of 6,400 values are one product, which leaves
+# fewer multiprocessors without a tile at its end than three
+PREDICT_VALUES_OF_VECTORS = 1 << 28
 OUT_ROWS = 1 << 16  # whose outputs come back at once
 MOST_BUFFER_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 # Operations of a batch up to which whole epochs run in one launch. Measured,
@@ -576,7 +579,11 @@ class CudaEngine:
         """Return the purpose of a forward pass over `count` rows stored so, which gives
         outputs."""
         widths = [self.inputs, *(layer.outputs for layer in self.layers)]
-        usual = min(MOST_PREDICT_ROWS, PREDICT_VALUES // sum(widths))
+        if any(layer.kind == "conv" for layer in self.layers):
+            values = PREDICT_VALUES
+        else:
+            values = PREDICT_VALUES_OF_VECTORS
+        usual = min(MOST_PREDICT_ROWS, values // sum(widths))
         countable = max(1, (MOST_BUFFER_VALUES >> 3) // max(widths))
         most = min(max(PREDICT_ROWS, usual), countable)
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
