@@ -236,23 +236,11 @@ def warn_if_not_learned(
     likely cause and what to do. reference: it was the original program's."""
     if figures["learned"] is not False or cluster.current().rank:
         return
-    kind = "training"
-    if "monitor" in figures:
-        kind = "validation"
-    elif "folds" in figures:
-        kind = "out-of-fold"
-    elif figures["val_loss"]:
-        kind = "held-out"
-    cause = "its training got nowhere: try another --learning_rate or --seed, more --epochs or --activation silu"
-    if "effort" in figures:
-        kind = "out-of-fold"
-        cause = "its columns tell too little of the target: try others, or more rows"
-    elif figures["val_loss"] and figures["loss"][-1] < figures["baseline"]:
-        cures = "--validation 0.2 --patience 10, a larger --weight_decay or more rows"
-        cause = f"what it learned is true of its training rows alone: try {cures}"
+    cause = _cause_in_training(figures, ds)
     if reference:
         cause = OF_REFERENCE
     cause = cause_in(ds) or cause
+    kind = _judging_rows(figures)
     same = constant_told(loss, figures)
     message = (
         f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
@@ -260,3 +248,28 @@ def warn_if_not_learned(
     if {"out_of_fold", "validated", "folds"} & figures.keys():
         message = f"{message}, by more than one standard error of the difference"
     remarks.warning("the network learned nothing: %s; %s", message, cause)
+
+
+def _judging_rows(figures: dict) -> str:
+    """Return the word for the rows whose loss tells whether a training learned."""
+    if "out_of_fold" in figures:
+        return "out-of-fold"
+    if "monitor" in figures:
+        return "validation"
+    if "folds" in figures:
+        return "out-of-fold"
+    if figures["val_loss"]:
+        return "held-out"
+    return "training"
+
+
+def _cause_in_training(figures: dict, ds: Dataset) -> str:
+    """Return why a training that learned nothing probably did so, and what to do."""
+    if "effort" in figures and ds.are_images:
+        return "its pictures tell too little of the target: try more of them"
+    if "effort" in figures:
+        return "its columns tell too little of the target: try others, or more rows"
+    if figures["val_loss"] and figures["loss"][-1] < figures["baseline"]:
+        cures = "--validation 0.2 --patience 10, a larger --weight_decay or more rows"
+        return f"what it learned is true of its training rows alone: try {cures}"
+    return "its training got nowhere: try another --learning_rate or --seed, more --epochs or --activation silu"

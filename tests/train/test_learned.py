@@ -95,6 +95,37 @@ def test_a_network_says_whether_it_has_learned(task, way, moves, caplog):
     )
 
 
+@pytest.mark.parametrize("of_images", [False, True])
+@pytest.mark.parametrize(
+    "figures, kind, is_sure",
+    [
+        ({"val_loss": None}, "training", False),
+        ({}, "held-out", False),
+        ({"monitor": "loss"}, "validation", False),
+        ({"folds": []}, "out-of-fold", True),
+        ({"monitor": "loss", "effort": "", "out_of_fold": {}}, "out-of-fold", True),
+        ({"monitor": "loss", "effort": "", "validated": {}}, "validation", True),
+    ],
+)
+def test_what_was_not_learned_is_told_of_the_rows_that_judge(
+    figures, kind, is_sure, of_images, caplog
+):
+    ds = data("binary")
+    if of_images:
+        ds = nn.Dataset(ds.x.reshape(-1, 1, 2, 2), ds.y, "binary")
+    losses = {"loss": [0.9], "val_loss": [0.9], "classes": ["a", "b"]}
+    figures = losses | {"learned": False, "baseline": 0.5} | figures
+    learned.warn_if_not_learned(figures, ds, "bce")
+    (text,) = warnings_in(caplog)
+    assert f"its {kind} loss is no better than that of the class shares, 0.5" in text
+    assert ("by more than one standard error" in text) == is_sure
+    told = "its training got nowhere"
+    if "effort" in figures:
+        what = "pictures tell" if of_images else "columns tell"
+        told = f"its {what} too little of the target"
+    assert f"; {told}" in text
+
+
 @pytest.mark.parametrize("task", OUTPUTS)
 def test_what_is_true_of_the_training_rows_alone_is_nothing_learned(task, caplog):
     result = trained(data(task, 120, noise=None), epochs=100)
