@@ -157,7 +157,7 @@ def _usual_repeats(columns: int) -> int:
 def _counting(ds: Dataset, parts):
     """Return (the rows whose weight is above 0, the parts of these)."""
     counting = ds.without_weightless()
-    if counting is ds or parts is None:
+    if parts is None:
         return counting, parts
     places = np.full(ds.rows, -1)
     places[ds.counting_rows()] = np.arange(counting.rows)

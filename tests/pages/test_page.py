@@ -167,6 +167,8 @@ def test_the_writers_tell_the_same(folder):
     for picture in pictures:
         assert picture["title"] in markdown
     assert str(folder) not in json.dumps(content)
+    succeed("--info", "--model", "m.bin", "--report", "P.MD", "-q")
+    assert (folder / "P.MD").read_text().startswith("# Model m.bin\n")
     result = run("--test", "--model", "m.bin", "--report", "p.pdf")
     assert result.code == 2
     assert (

@@ -471,6 +471,9 @@ def test_the_command_of_a_page_has_the_number_of_networks():
     assert given["--epochs"] == "1"
     assert given["--model"] == "m.bin"
     assert given["--layers"] == "1,1:linear"
+    net.config = {**net.config, "chosen": ["epochs", "layers"]}
+    words = model_page.command_of(net, "m.bin", "t.csv").split()
+    assert {"--epochs", "--layers"}.isdisjoint(words)
 
 
 @pytest.mark.parametrize(

@@ -121,22 +121,24 @@ def test_a_group_needs_a_hundredth_of_the_rows_that_count():
 def test_fifths_of_the_predictions_tell_what_the_intervals_of_their_rows_hold(weighted):
     rng = np.random.default_rng(4)
     rows = 100
-    scores = np.arange(rows, dtype=float)[:, None]
-    are_held = rng.random((rows, 1)) < 0.8
-    widths = rng.random((rows, 1))
+    # the predictions of the second target fall
+    scores = np.arange(rows, dtype=float)[:, None] * [1, -1]
+    are_held = rng.random((rows, 2)) < [0.8, 0.4]
+    widths = rng.random((rows, 2))
     weights = rng.integers(1, 5, rows).astype(float)
-    net = nn.Network("1,1", "regression")
+    net = nn.Network("1,2", "regression")
     held = Held(0.9, are_held, widths)
-    (table,) = task_blocks.sureness(net, held, scores, weights if weighted else None)
-    assert len(table.lines) == 5
-    for number, line in enumerate(table.lines):
-        part = slice(20 * number, 20 * number + 20)
-        counts = weights[part] if weighted else np.ones(20)
-        share = np.average(are_held[part, 0], weights=counts)
-        width = np.average(widths[part, 0], weights=counts)
-        assert float(line[1]) == counts.sum()
-        assert line[2] == f"{100 * share:.1f} %"
-        assert float(line[3]) == pytest.approx(width, rel=1e-3)
+    tables = task_blocks.sureness(net, held, scores, weights if weighted else None)
+    for target, (table, order) in enumerate(zip(tables, (1, -1), strict=True)):
+        assert len(table.lines) == 5
+        for number, line in enumerate(table.lines):
+            part = np.arange(rows)[::order][20 * number : 20 * number + 20]
+            counts = weights[part] if weighted else np.ones(20)
+            share = np.average(are_held[part, target], weights=counts)
+            width = np.average(widths[part, target], weights=counts)
+            assert float(line[1]) == counts.sum()
+            assert line[2] == f"{100 * share:.1f} %"
+            assert float(line[3]) == pytest.approx(width, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -190,3 +190,10 @@ def test_the_curves_of_a_page_share_one_axis():
         for line in plot.lines
         for value in line.y
     )
+    for ends, expected in (
+        ((1.0, 3.0), (0.92, 3.08)),
+        ((6.0, 6.0), (3.0, 9.0)),
+        ((-6.0, -6.0), (-9.0, -3.0)),
+        ((0.0, 0.0), (-1.0, 1.0)),
+    ):
+        assert model_page._with_room(*ends) == pytest.approx(expected)

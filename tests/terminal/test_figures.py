@@ -293,6 +293,9 @@ def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
     tables._members_report([member, other])
     expected = [["0", "2", "0.5000", "0.2500"], ["1", "1", "1.0000", "undefined"]]
     assert lines_of(capsys.readouterr().out)[1:] == expected
+    tables._members_report([member, other | {"weight": 2.0}])
+    expected = [["0", "0.5000", "0.2500"], ["1", "1.0000", "undefined"]]
+    assert lines_of(capsys.readouterr().out)[1:] == expected
     tables._members_report([{"rmse": 123.4567891}, {"rmse": 2.0}])
     expected = [["0", "123.457"], ["1", "2"]]
     assert lines_of(capsys.readouterr().out)[1:] == expected

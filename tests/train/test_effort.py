@@ -25,7 +25,7 @@ from support.tables import csv_of
 
 import nn
 from nn.core.thresholds import best_temperature, best_threshold, tempered
-from nn.data.splits import fold_rows
+from nn.data.splits import fold_rows, most_folds
 from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
@@ -472,6 +472,21 @@ def test_shares_are_of_operations_and_all_candidates_that_were_tried_are_told():
     assert len({*told.shares}) > 1
     assert model.metrics["tried"] == told.ended_ones == 3
     assert len(model.metrics["chosen"]) < 3, "the data should be such that some are not"
+
+
+def test_there_are_as_many_folds_as_the_seed_of_the_split_lets_know_all_classes():
+    """A class of two groups is unknown to the networks of a fold that has both."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 120)
+    y[[0, 12]] = 2
+    groups = np.repeat(np.arange(10), 12)
+    x = rng.normal(size=(120, 2))
+    ds = nn.Dataset(x, y, "multiclass", ["a", "b", "rare"], groups=groups)
+    folds = [most_folds(ds, np.arange(120), 8, seed) for seed in range(21)]
+    assert {7, 8} == {*folds}
+    for seed in (folds.index(7), folds.index(8)):
+        plan = EffortPlan(ds, "quick", {"split_seed": seed}, {})
+        assert plan.candidates()[0].candidate.folds == folds[seed]
 
 
 def test_a_candidate_is_told_by_its_own_settings_that_another_has_not():
