@@ -159,6 +159,20 @@ def test_auto_falls_back_to_the_processor_and_says_so(no_driver, monkeypatch, ca
         assert "no GPU found" in caplog.text
 
 
+def test_a_batch_of_another_size_chooses_anew_until_there_is_an_engine(monkeypatch):
+    def resolved(name, layers, rows, **gpus):
+        return "seq" if rows < 50 else "omp"
+
+    monkeypatch.setattr(backends, "resolve", resolved)
+    net = nn.Network("2,1", "regression")
+    for rows, backend in (10, "seq"), (100, "omp"), (10, "seq"):
+        net.batch_number = rows
+        assert net.backend == backend
+    assert net.engine.describe() == "seq"
+    net.batch_number = 100
+    assert net.backend == "seq"
+
+
 def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
     monkeypatch.setattr(device, "missing", lambda: None)
     monkeypatch.setattr(device, "cupy", lambda: None)

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import pickle
 import struct
 
 import numpy as np
@@ -114,6 +115,31 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path, dtype):
         )
     assert bits[0] == bits[1]
     assert {key: facts[key] for key in metadata} == metadata
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "tf32"])
+def test_a_copy_and_a_pickle_have_the_type_that_was_asked_for(dtype):
+    net = nn.Network("2,1", dtype=dtype)
+    copies = (net.copied(), copy.deepcopy(net), pickle.loads(pickle.dumps(net)))
+    assert [one.asked_dtype for one in copies] == [dtype] * 3
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_networks_that_embed_numbers_and_others_are_of_one_file(tmp_path, order):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    ds = nn.Dataset(x, x[:, 0], "regression", columns=["a", "b"])
+    members = []
+    for embedding in ("pieces4", None)[::order]:
+        member = nn.Network.for_data(ds, "auto,4,1")
+        nn.train(member, ds, epochs=1, number_embedding=embedding, learning_rate=0.1)
+        members.append(member)
+    net = members[0].copied()
+    net.combine(members, [1.0, 2.0])
+    net.export(tmp_path / "m.bin")
+    again = nn.Model.load(tmp_path / "m.bin").network
+    found = [member.encoding is None for member in again.members]
+    assert found == [False, True][::order]
+    np.testing.assert_array_equal(again.predict(x), net.predict(x))
 
 
 def test_the_same_model_gives_the_same_bytes_however_its_parts_lie(tmp_path):
