@@ -9,6 +9,8 @@ import pytest
 from support.command_line import argv, run, succeed, write_two_classes
 
 import nn
+from nn.commands.predictions import parse_columns, with_progress
+from nn.commands.table_file import Table
 
 ROWS = 300
 
@@ -71,6 +73,24 @@ def test_any_column_is_written_in_any_order_and_more_than_once(passengers):
     table = rows_of("sub.csv")
     assert table[0] == ["why", "age"]
     assert table[1] == ["", rows_of("t.csv")[1][1]]
+
+
+def test_a_name_with_a_sign_of_equality_is_that_of_its_column():
+    names = ["row", "predicted", "score x=1", "x=1"]
+    assert parse_columns("x=1,p=score x=1,score x=1,y=x=1", names) == {
+        "x=1": "x=1",
+        "p": "score x=1",
+        "score x=1": "score x=1",
+        "y": "x=1",
+    }
+
+
+def test_progress_tells_the_rows_that_are_written():
+    told = []
+    table = Table(["a"], [[np.arange(3)], [np.arange(2)]])
+    shown = with_progress(table, 5, lambda *rows: told.append(rows))
+    assert [len(block[0]) for block in shown.blocks] == [3, 2]
+    assert told == [(3, 5), (5, 5)]
 
 
 def test_a_column_that_is_not_there_or_comes_twice_is_refused(passengers):

@@ -557,7 +557,8 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     lines = refused.err.splitlines()[-1]
     assert re.search("no background rows.*--background", lines)
     given = ("--background", "moved.csv", "-o", "why.csv")
-    succeed(*of_model, "--dataset", "new.csv", *given)
+    written = succeed(*of_model, "--dataset", "new.csv", *given)
+    assert "has no effect" not in written.err
 
 
 def test_a_seed_draws_the_background_and_exchanges_of_the_command_as_those_of_python(
