@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from .data.source import short_name
 from .nn import Network
 from .nn_aux import METRICS, METRICS_OF_LOSSES, metrics_told, quantiles_of
 from .utils import figure_text, listed, plural, target_text
@@ -117,7 +118,8 @@ def _data_of(net: Network) -> str:
         parts.append(f"{net.row_hashes['rows']:,} rows")
     data = net.dataset or {}
     if data.get("path"):
-        parts.append(re.split(r"[/\\]", data["path"])[-1])
+        # of Windows, perhaps
+        parts.append(short_name(data["path"].replace("\\", "/")))
     if data.get("sha256"):
         parts.append(f"SHA-256 {data['sha256'][:_DIGEST_DIGITS]}...")
     return ", ".join(parts)

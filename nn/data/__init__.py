@@ -49,6 +49,6 @@
 
 To add a kind of column or a file format: docs/developing.md, «To add».
 
-Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, test, train,
-terminal, pages, study, commands.
+Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, card, test,
+train, terminal, pages, study, commands.
 """

@@ -55,6 +55,21 @@ def trained(tmp_path_factory):
     return folder, result.json
 
 
+@pytest.mark.parametrize(
+    "path, name",
+    [
+        ("a/t.csv", "t.csv"),
+        (r"C:\data\t.csv", "t.csv"),
+        ("a/x.csv,a/y.csv,a/z.csv", "x.csv and 2 more"),
+        ("https://host/t.csv?key=1", "t.csv"),
+    ],
+)
+def test_a_card_names_the_files_of_a_training_without_their_folders(path, name):
+    net = nn.Network("2,1")
+    net.dataset = {"path": path, "sha256": "0123456789abcdef"}
+    assert card_of(net)["trained on"] == f"{name}, SHA-256 0123456789ab..."
+
+
 def test_the_columns_of_a_card_are_counted_by_kind_and_as_inputs():
     """A word of four has a table of numbers; a gap is an input of its own."""
     words = np.resize(["a", "b", "c", "d"], 80).tolist()
