@@ -69,6 +69,7 @@ def test_the_fast_core_takes_the_steps_of_the_plain_one(spec, how):
         assert excess.min() == LEAST - 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux for the emulation")
 @pytest.mark.parametrize("spec", ["7,60:tanh,3", "mixed,6:tanh,3", "40,2"])
 def test_the_gpu_takes_the_steps_of_the_plain_core(spec, monkeypatch):
