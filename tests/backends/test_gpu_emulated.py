@@ -267,12 +267,12 @@ def test_a_loss_and_its_constant_are_those_of_seq(loss, emulated):
     assert relative_distance(gradients, expected_gradients) < 1e-12
 
 
-@pytest.mark.parametrize("loss", ["bce", "focal=0.5"])
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
+    ("loss", "dtype", "tolerance"),
+    [("bce", "float64", 1e-12), ("focal=0.5", "float32", 1e-5)],
 )
 def test_classes_of_targets_have_the_weights_that_they_have_on_seq(
-    dtype, tolerance, loss, emulated
+    loss, dtype, tolerance, emulated
 ):
     net = network("4,5:tanh,3:sigmoid", "seq", dtype, loss=loss)
     x, y = fill(net, 40)

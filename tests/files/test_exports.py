@@ -675,7 +675,9 @@ def default_model(folder, task: str):
 
 @pytest.mark.usual(0, 1)
 @pytest.mark.parametrize("task", ["number", "three"])
-def test_a_default_model_is_a_small_graph_with_readable_names(task, folder):
+def test_a_default_model_is_a_small_graph_with_readable_names_and_a_small_c_file(
+    task, folder
+):
     net = default_model(folder, task)
     assert len(net.members) > 4
     check_table(folder, folder / "old.csv")
@@ -691,13 +693,6 @@ def test_a_default_model_is_a_small_graph_with_readable_names(task, folder):
         assert count < 100 or tensor.name.startswith("member"), tensor.name
     count = sum(member.parameter_count for member in net.members)
     assert (folder / "m.onnx").stat().st_size < 4.5 * count + 60_000
-
-
-@pytest.mark.usual(0, 1)
-@pytest.mark.parametrize("task", ["number", "three"])
-def test_a_default_model_takes_5_characters_a_parameter_in_c(task, folder):
-    net = default_model(folder, task)
-    count = sum(member.parameter_count for member in net.members)
     succeed("--export", "--model", "m.bin", "-o", "m.c", "-q")
     check_program(folder, folder / "old.csv")
     assert (folder / "m.c").stat().st_size < 5 * count + 40_000

@@ -90,7 +90,6 @@ def test_rows_on_a_gpu_need_a_network_on_it(rows):
 @pytest.mark.parametrize(
     "kind, networks, settings",
     [
-        ("regression", 1, {}),
         ("regression", 1, {"clip": True}),
         ("binary", 1, {}),
         ("regression", 3, {"clip": True}),
