@@ -87,10 +87,7 @@ def test_a_model_keeps_how_images_were_moved_and_predicts_from_them_as_they_are(
 def test_what_is_no_image_to_the_network_cannot_be_moved(spec, shape, message):
     indices = np.arange(20, dtype=np.int32)
     ds = nn.Dataset(
-        np.zeros((20, *shape), np.float32),
-        indices % 2,
-        "binary",
-        ["a", "b"],
+        np.zeros((20, *shape), np.float32), indices % 2, "binary", ["a", "b"]
     )
     net = nn.Network(spec, "binary")
     with pytest.raises(UsageError, match=message):

@@ -87,8 +87,7 @@ def test_frozen_layers_keep_their_bytes_and_others_take_their_step(spec, freeze,
 @pytest.mark.usual(0, 3)
 @pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux for the emulation")
 @pytest.mark.parametrize(
-    ("spec", "freeze"),
-    [case for case in SPECS if "300" not in case[0]],
+    ("spec", "freeze"), [case for case in SPECS if "300" not in case[0]]
 )
 def test_the_gpu_freezes_the_same_layers(spec, freeze, monkeypatch):
     seq = network(spec, "seq", "float64")

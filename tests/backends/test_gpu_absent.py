@@ -46,9 +46,7 @@ def test_no_process_is_started_to_look_for_a_driver(monkeypatch):
 def cupy_is(spec, monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name: spec if name == "cupy" else real(name),
+        importlib.util, "find_spec", lambda name: spec if name == "cupy" else real(name)
     )
 
 

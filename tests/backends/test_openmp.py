@@ -19,9 +19,6 @@ def test_both_compute_the_same_in_either_order_of_imports(package):
         command, capture_output=True, text=True, env=environment(), timeout=280
     )
     assert done.returncode == 0, done.stderr
-    expected = [
-        f"nn {package}",
-        f"{package} nn",
-    ]
+    expected = [f"nn {package}", f"{package} nn"]
     lines = done.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == expected

@@ -478,9 +478,7 @@ def test_what_is_no_number_stays_so_in_a_product_and_does_not_spread(value):
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
-def test_a_product_is_exact_for_numbers_of_any_size_and_refuses_swapped_bytes(
-    scale,
-):
+def test_a_product_is_exact_for_numbers_of_any_size_and_refuses_swapped_bytes(scale):
     rng = np.random.default_rng(6)
     a = rng.normal(size=(330, 350)) * scale
     b = rng.normal(size=(350, 320)) / scale

@@ -48,10 +48,7 @@ def bits_of(column: pd.Series) -> np.ndarray:
 def by_one(x: pd.DataFrame, y: pd.DataFrame, unseen: pd.DataFrame) -> np.ndarray:
     """Return probabilities (rows, targets) by a network of all targets."""
     model = nn.fit(
-        pd.concat([x, y], axis=1),
-        list(y.columns),
-        task="multilabel",
-        effort="quick",
+        pd.concat([x, y], axis=1), list(y.columns), task="multilabel", effort="quick"
     )
     return model.predict_proba(unseen)
 

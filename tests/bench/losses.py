@@ -132,11 +132,7 @@ def share_of(loss: str) -> float | None:
     return float(shares.split(",")[0]) if shares else None
 
 
-OTHERS = {
-    "LightGBM": of_lightgbm,
-    "CatBoost": of_catboost,
-    "scikit-learn": of_linear,
-}
+OTHERS = {"LightGBM": of_lightgbm, "CatBoost": of_catboost, "scikit-learn": of_linear}
 
 # ---------------------------------------------------------------- draws
 

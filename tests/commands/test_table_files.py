@@ -247,11 +247,7 @@ def test_contributions_and_out_of_fold_predictions_have_all_formats(folder):
     )
     folds = rows_of(folder / "f.parquet")
     assert {row["fold"] for row in folds} == {0, 1, 2}
-    assert list(folds[0])[:3] == [
-        "row",
-        "fold",
-        "predicted",
-    ]
+    assert list(folds[0])[:3] == ["row", "fold", "predicted"]
     for suffix in ("csv", "jsonl", "parquet"):
         succeed(*argv(f"--explain --model m.bin --dataset t.csv -q -o why.{suffix}"))
     expected = rows_of(folder / "why.csv")

@@ -189,10 +189,7 @@ def test_a_perfect_area_ends_below_by_the_rule_of_three():
     assert perfect["f1"][0] < 1
     scores = np.array([0.1, 0.9])
     roc_auc = binary_intervals(np.array([0, 1]), scores, 0.5)["roc_auc"]
-    assert roc_auc == [
-        0.0,
-        1.0,
-    ]
+    assert roc_auc == [0.0, 1.0]
 
 
 def test_the_rule_of_three_is_for_no_rate():
@@ -330,11 +327,7 @@ def test_a_test_of_rows_with_groups_draws_groups(folder):
     alone = nn.Dataset(x, y, "binary", ["0", "1"], groups=np.arange(30))
     groups = np.repeat(np.arange(30), 20)
     repeated = nn.Dataset(
-        np.repeat(x, 20, axis=0),
-        np.repeat(y, 20),
-        "binary",
-        ["0", "1"],
-        groups=groups,
+        np.repeat(x, 20, axis=0), np.repeat(y, 20), "binary", ["0", "1"], groups=groups
     )
     expected = nn.test(net, alone, intervals=True)["intervals"]
     found = nn.test(net, repeated, intervals=True)["intervals"]
@@ -387,10 +380,7 @@ def test_what_is_undefined_has_no_interval():
     truth = np.array([0, 1])
     scores = np.array([0.9, 0.1])
     roc_auc = binary_intervals(truth, scores, 0.5)["roc_auc"]
-    assert roc_auc == [
-        0.0,
-        0.0,
-    ]
+    assert roc_auc == [0.0, 0.0]
 
 
 @pytest.mark.timing
@@ -533,11 +523,7 @@ def several_targets(task: str):
 @pytest.mark.parametrize("draw", ["rows", "groups", "times"])
 @pytest.mark.parametrize(
     "task, loss",
-    [
-        ("multilabel", "bce"),
-        ("regression", "mse"),
-        ("regression", "quantile=.2,.5,.8"),
-    ],
+    [("multilabel", "bce"), ("regression", "mse"), ("regression", "quantile=.2,.5,.8")],
 )
 def test_each_target_has_its_intervals_by_the_resamples_of_all_rows(
     task, loss, draw, has_weights, monkeypatch

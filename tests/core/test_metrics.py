@@ -159,14 +159,7 @@ def test_regression_figures_are_those_of_scikit_learn(
     mse = metrics.mean_squared_error(truth, predicted, sample_weight=weights)
     mae = metrics.mean_absolute_error(truth, predicted, sample_weight=weights)
     r2 = metrics.r2_score(truth, predicted, sample_weight=weights)
-    expected = [
-        "rows",
-        *(["weighted"] if weighted else []),
-        "mse",
-        "mae",
-        "rmse",
-        "r2",
-    ]
+    expected = ["rows", *(["weighted"] if weighted else []), "mse", "mae", "rmse", "r2"]
     assert list(report) == expected
     expected = [rows, mse, mae, mse**0.5, r2]
     assert [report[name] for name in ("rows", "mse", "mae", "rmse", "r2")] == close(
@@ -312,9 +305,7 @@ def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(
 def test_scores_that_are_no_probabilities_have_no_log_loss(scores, warnings_of):
     truth = np.array([0, 1])
     figures = report_of(
-        "binary" if np.ndim(scores) == 1 else "multiclass",
-        truth,
-        np.array(scores),
+        "binary" if np.ndim(scores) == 1 else "multiclass", truth, np.array(scores)
     )
     assert figures["log_loss"] is None
     assert figures["brier"] is None
@@ -387,10 +378,7 @@ def test_metrics_have_the_values_of_the_reports():
         for name in metrics_of(task):
             value = metric(name, task, truth, scores, weights, threshold=0.45)
             expected = report[names.get(name, {}).get(task, name)]
-            assert value == close(expected), (
-                task,
-                name,
-            )
+            assert value == close(expected), (task, name)
             if (name, task) == ("mcc", "multiclass"):
                 expected = metrics.matthews_corrcoef(
                     truth, scores.argmax(axis=1), sample_weight=weights

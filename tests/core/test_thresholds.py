@@ -347,9 +347,7 @@ def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(
     assert predicted.count("1") == expected
 
 
-def test_the_default_leaves_the_model_as_is_and_a_rule_changes_only_the_threshold(
-    two,
-):
+def test_the_default_leaves_the_model_as_is_and_a_rule_changes_only_the_threshold(two):
     models = []
     nets = []
     for flags in (

@@ -115,17 +115,12 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
     refused = run(*command)
     cures = re.findall(r"\((--[^()]*)\)", refused.err)
     assert refused.code == 65
-    assert [shlex.split(cure)[0] for cure in cures] == [
-        "--missing",
-        "--categories",
-    ]
+    assert [shlex.split(cure)[0] for cure in cures] == ["--missing", "--categories"]
     for cure in cures:
         succeed(*command, *shlex.split(cure))
 
 
-def test_flags_overrule_looks_and_a_file_without_a_header_is_read_by_position(
-    folder,
-):
+def test_flags_overrule_looks_and_a_file_without_a_header_is_read_by_position(folder):
     flags = argv("--categories age,member --drop day --numbers 0 --id name")
     result = succeed(
         *ONE, *argv("--dataset people.csv --model m.bin --epochs 1 --json"), *flags
@@ -212,9 +207,7 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     assert len(result.out.splitlines()) == 61
 
 
-def test_layers_count_kept_columns_but_m_files_and_reference_know_numbers_only(
-    folder,
-):
+def test_layers_count_kept_columns_but_m_files_and_reference_know_numbers_only(folder):
     common = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
     for spec in ("5,8,1", "auto,8,1"):
         succeed(*common, "--layers", spec)
@@ -252,13 +245,7 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
     net = nn.Network.load("m.bin")
     ds = load_for(net, "people.csv")
     assert isinstance(ds.x, TableRows)
-    assert net.encoding.names == [
-        "age",
-        "land",
-        "member",
-        "day",
-        "town",
-    ]
+    assert net.encoding.names == ["age", "land", "member", "day", "town"]
     predictions = net.predict(ds.x)
     expected = nn.Network.load("m.bin").predict(ds.x)
     np.testing.assert_array_equal(predictions, expected)
@@ -519,9 +506,7 @@ def test_a_header_that_comes_again_among_the_rows_is_left_out_in_every_format(
     assert tables[0] == tables[1]
 
 
-def test_a_row_of_numbers_is_no_repeated_header_and_one_column_of_it_is_a_value(
-    folder,
-):
+def test_a_row_of_numbers_is_no_repeated_header_and_one_column_of_it_is_a_value(folder):
     rows = []
     for k in range(30):
         rows.append([str((k + place) % 3 + place * (k % 2)) for place in range(3)])

@@ -356,10 +356,7 @@ def test_a_date_has_pieces_waves_and_its_parts_only_where_they_are_asked_for():
     encoding, rows = fitted(embedding="waves3:0.5", when=days)
     (encoder,) = encoding.encoders
     assert encoder.parts == ["month", "monthday", "weekday"]
-    assert encoder.cycles == [
-        "year",
-        "week",
-    ]
+    assert encoder.cycles == ["year", "week"]
     assert encoding.by_kind() == {
         "date": ["when (trend, year, week, month, monthday, weekday, 3 waves)"]
     }

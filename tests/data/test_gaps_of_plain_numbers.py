@@ -187,10 +187,7 @@ def test_data_sets_of_python_are_tested_explained_and_judged_so(folder):
 
 def test_a_validation_file_with_gaps_judges_by_the_medians(folder):
     saved(numbers(), "train.csv")
-    cases = (
-        ("full", with_medians(numbers())),
-        ("gaps", with_gaps(numbers(), "")),
-    )
+    cases = (("full", with_medians(numbers())), ("gaps", with_gaps(numbers(), "")))
     for name, rows in cases:
         saved(rows, f"{name}.csv")
         flags = argv(

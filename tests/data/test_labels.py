@@ -80,10 +80,7 @@ def test_none_is_a_class_of_words_beside_gaps_in_every_door(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_beside_numbers_none_is_a_gap(form):
-    cases = (
-        (["1", "None", "0"], ["0", "1"]),
-        (["0.5", "None", "3.25", "7.125"], None),
-    )
+    cases = ((["1", "None", "0"], ["0", "1"]), (["0.5", "None", "3.25", "7.125"], None))
     for labels, classes in cases:
         ds = loaded(table(labels), form)
         assert ds.classes == classes

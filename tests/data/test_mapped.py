@@ -139,11 +139,7 @@ def test_a_control_group_keeps_room_for_the_program(
 
 def test_rows_that_a_control_group_has_no_room_for_are_one_line(folder, monkeypatch):
     """The system killed the training: of each row it keeps more than the row."""
-    cases = (
-        ("memory_left", 1 << 10),
-        ("resident_bytes", 0),
-        ("private_bytes", 0),
-    )
+    cases = (("memory_left", 1 << 10), ("resident_bytes", 0), ("private_bytes", 0))
     for name, size in cases:
         monkeypatch.setattr(records, name, lambda size=size: size)
     monkeypatch.setattr(records, "LEAST_BYTES_FREE", 1 << 12)

@@ -443,10 +443,7 @@ def test_pictures_without_class_folders_are_rows_of_predict(
     assert len(rows) == 6
     other = gallery("other", {"new/1.png": pixels[1], "2.png": pixels[0]})
     mixed = predictions(model, other)
-    assert [row["file"] for row in mixed] == [
-        "2.png",
-        "new/1.png",
-    ]
+    assert [row["file"] for row in mixed] == ["2.png", "new/1.png"]
     assert "true" not in mixed[0]
     expected = [truth[0]["score b"], truth[6]["score b"]]
     assert [row["score b"] for row in mixed] == expected

@@ -155,9 +155,7 @@ def test_a_row_alone_is_exported_as_it_is_read(table, folder):
     np.testing.assert_allclose(scores.reshape(-1), expected, rtol=2e-5)
 
 
-def test_the_model_decides_types_in_tests_explanations_validation_and_data_sets(
-    folder,
-):
+def test_the_model_decides_types_in_tests_explanations_validation_and_data_sets(folder):
     frame = pd.DataFrame({name: column_of(name) for name in ("seconds", "whole")})
     frame["goal"] = (frame["seconds"] % 1000 > 500).map({True: "up", False: "down"})
     frame.to_csv("old.csv", index=False)
@@ -217,10 +215,7 @@ def test_a_data_set_with_other_orders_of_columns_and_classes_is_read_by_name(fol
     other = nn.load(table, target="goal")
     metrics = nn.test(plain_net, other)
     assert metrics == nn.test(plain_net, nn.load(plain, target="goal"))
-    cases = (
-        (net, ds, turned),
-        (plain_net, nn.load(plain, target="goal"), other),
-    )
+    cases = ((net, ds, turned), (plain_net, nn.load(plain, target="goal"), other))
     for network, data, again in cases:
         assert vars(importance(network, data)) == vars(importance(network, again))
         sides = [Side.of(network, rows) for rows in (data, again)]
@@ -274,12 +269,7 @@ def test_truths_with_gaps_are_the_same_in_a_csv_file_and_in_typed_columns(folder
     assert encoder.values == ["False", "True", None]
     expected = net.predict("t.csv")
     assert len(np.unique(expected)) == 3
-    sources = (
-        frame,
-        "t.parquet",
-        {"known": known},
-        {"known": np.array(known, object)},
-    )
+    sources = (frame, "t.parquet", {"known": known}, {"known": np.array(known, object)})
     for source in sources:
         np.testing.assert_array_equal(net.predict(source), expected)
     nn.Model(net).save("m.bin")

@@ -122,10 +122,7 @@ def test_words_for_a_gap_make_equal_numbers_gaps_and_empty_fields_else_odd_words
     reads = dict.fromkeys(range(5), "text")
     raw = read(frame, reads, missing=missing, raw=frozenset(range(5)))
     assert fields(raw.columns[0]) == ["1", "-999"]
-    assert fields(raw.columns[4]) == [
-        "?",
-        "x",
-    ]
+    assert fields(raw.columns[4]) == ["?", "x"]
     d = pd.to_datetime(["2020-01-01", None, None])
     frame = pd.DataFrame({"a": [1.0, None, 3], "d": d, "t": ["x", None, ""]})
     table = read(frame, {0: "number", 1: "date", 2: "text"}, missing=frozenset({"?"}))
@@ -159,11 +156,7 @@ def test_all_numbers_are_one_matrix_of_float64_where_float32_would_blur_one_colu
     frame = pd.DataFrame({"a": a, "b": b, "t": ["1", "2", "3"]})
     table = read(frame)
     assert table.numbers.dtype == np.float64
-    assert table.numbers[0].tolist() == [
-        0.1,
-        1.7e9,
-        1,
-    ]
+    assert table.numbers[0].tolist() == [0.1, 1.7e9, 1]
     numbers = read(frame, {0: None, 2: None}).numbers
     assert numbers.dtype == np.float32
     apart = read(frame, exact=frozenset({1, 2}))
@@ -583,9 +576,7 @@ def test_rows_of_a_database_are_in_order_of_keys_and_the_digest_is_of_its_log_to
     assert digests[0] != digests[1]
 
 
-def test_json_lines_may_mix_numbers_and_texts_and_lack_some_and_texts_stay(
-    tmp_path,
-):
+def test_json_lines_may_mix_numbers_and_texts_and_lack_some_and_texts_stay(tmp_path):
     (tmp_path / "a.jsonl").write_text(
         '{"a": 1, "b": "x"}\n\n{"a": "n.a.", "c": null}\n{"c": "2020-01-01", "a": 2.5}\n'
     )

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn.core.random import (
-    STREAM_FOLDS,
-    STREAM_HOLDOUT,
-    STREAM_VALIDATION,
-    shuffled,
-)
+from nn.core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from nn.data.splits import fold_rows, folds_and_splits, most_folds, split_rows
 from nn.utils import UsageError
 

@@ -96,10 +96,7 @@ def test_a_missing_or_foreign_file_among_several_is_named(folder):
 def test_impossible_numbers_of_an_array_are_named_and_whole_ones_pixels_for_images(
     tmp_path,
 ):
-    cases = (
-        (np.inf, ["inf", "finite"]),
-        (1e39, ["float32", "--dtype float64"]),
-    )
+    cases = ((np.inf, ["inf", "finite"]), (1e39, ["float32", "--dtype float64"]))
     for number, words in cases:
         np.save(tmp_path / "a.npy", np.array([[1.0, 0], [number, 1]]))
         message = failure(tmp_path / "a.npy")

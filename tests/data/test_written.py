@@ -319,9 +319,7 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
     assert data == (offered / "n.bin").read_bytes()
 
 
-def test_they_become_what_plain_numbers_and_dates_become_and_may_be_called_so(
-    offered,
-):
+def test_they_become_what_plain_numbers_and_dates_become_and_may_be_called_so(offered):
     text = "\n".join(offers(PLAIN)).replace("%", "")
     (offered / "plain.csv").write_text(text)
     sets = nn.load("offers.csv"), nn.load("plain.csv")

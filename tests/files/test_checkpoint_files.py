@@ -98,11 +98,7 @@ def test_checkpoint_every_counts_epochs(folder, monkeypatch):
         "--dataset two.csv --layers 2,4,1 --model m.bin --epochs 7 --checkpoint c.ck"
     )
     every_third = ["--checkpoint_every", 3]
-    cases = (
-        (0, every_third, [3, 6, 7]),
-        (0, [], [*range(1, 8)]),
-        (1000, [], [1, 7]),
-    )
+    cases = ((0, every_third, [3, 6, 7]), (0, [], [*range(1, 8)]), (1000, [], [1, 7]))
     for seconds, every, epochs in cases:
         monkeypatch.setattr(checkpoints, "LEAST_SECONDS", seconds)
         kept.clear()

@@ -225,9 +225,7 @@ def test_folds_are_not_dealt_again_for_a_model_that_keeps_none(earlier, use):
     assert not (earlier / "page.html").exists()
 
 
-def test_such_a_model_predicts_and_is_tested_on_given_rows_and_info_says_why(
-    earlier,
-):
+def test_such_a_model_predicts_and_is_tested_on_given_rows_and_info_says_why(earlier):
     write_two_classes(earlier / "longer.csv", 90)
     predictions = [
         succeed("--predict", "--model", name, "--dataset", "longer.csv").out

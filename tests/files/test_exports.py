@@ -33,10 +33,7 @@ TABLES = [
         "three",
         ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"],
     ),
-    (
-        "two",
-        argv("--networks 2 --number_embedding waves5:0.7 --layers auto,5:silu,1"),
-    ),
+    ("two", argv("--networks 2 --number_embedding waves5:0.7 --layers auto,5:silu,1")),
     ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
 ]
 
@@ -306,10 +303,7 @@ def write_rows(path, seconds, price, *flags) -> None:
     ]
     prices = ["" if np.isnan(second) else f"${second:,.2f}" for second in price]
     with open(path, "w", newline="") as file:
-        rows = [
-            ["when", "price", "size", "grade", "goal"],
-            *zip(dates, prices, *flags),
-        ]
+        rows = [["when", "price", "size", "grade", "goal"], *zip(dates, prices, *flags)]
         csv.writer(file).writerows(rows)
 
 

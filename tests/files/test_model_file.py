@@ -399,9 +399,7 @@ def test_a_fact_that_cannot_be_is_damage_in_every_use(of_table, path, value):
         assert len(result.err.splitlines()) == 1, command
 
 
-def test_a_file_of_a_later_format_asks_for_a_newer_nn_where_todays_is_read(
-    tmp_path,
-):
+def test_a_file_of_a_later_format_asks_for_a_newer_nn_where_todays_is_read(tmp_path):
     tensors, metadata = small_model()
     content = file_of(tensors, {**metadata, "format": 4})
     assert "newer nn" in refused(tmp_path / "x.bin", content)

@@ -93,10 +93,7 @@ def test_labels_that_cannot_be_are_refused(trained, folder):
 def test_what_several_labels_do_not_have_is_refused_in_one_line(trained):
     with pytest.raises(UsageError, match="a .m file knows no several yes/no targets"):
         nn.Network("2,2:sigmoid", "multilabel").export("m.m")
-    for flags in (
-        ["--class_weight", "1,2,3"],
-        ["--positive", "maybe"],
-    ):
+    for flags in (["--class_weight", "1,2,3"], ["--positive", "maybe"]):
         given = "--dataset", "t.csv", "--target", "p,q", "--model", "n.bin"
         result = run(*ONE, *given, *flags)
         assert result.code == 2, flags

@@ -164,9 +164,7 @@ def formulas(activations, from_inputs, losses, rules):
     )
 
 
-def test_every_formula_of_the_tables_compiles_and_a_name_without_one_does_not(
-    tmp_path,
-):
+def test_every_formula_of_the_tables_compiles_and_a_name_without_one_does_not(tmp_path):
     """As one would have that a table of nn_aux gained and the .cu files did not."""
     kinds = {
         name: activation.from_input

@@ -14,12 +14,7 @@ def trained(backend, layers="6,40,10,1", **settings):
     rng = np.random.default_rng(0)
     x = (3 + 2 * rng.normal(size=(500, 6))).astype(np.float32)
     fit = nn.fit(
-        x,
-        x[:, 0] * x[:, 1] + 5,
-        layers=layers,
-        epochs=2,
-        backend=backend,
-        **settings,
+        x, x[:, 0] * x[:, 1] + 5, layers=layers, epochs=2, backend=backend, **settings
     )
     return fit.network, x
 

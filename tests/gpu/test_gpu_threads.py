@@ -55,9 +55,6 @@ def test_a_forked_process_is_told_in_one_line_that_cuda_does_not_work(backend):
     )
     words = "backend cuda: CUDA does not work in a process that was forked from one that has used it; start processes"
     lines = done.stdout.splitlines()
-    assert [line.startswith(words) for line in lines] == [
-        True,
-        True,
-    ], done.stderr
+    assert [line.startswith(words) for line in lines] == [True, True], done.stderr
     assert done.stderr == ""
     assert done.returncode == 0

@@ -24,11 +24,7 @@ def after_epoch(net, weights, batch, room=None):
     """Return (parameters after an epoch, sum of its losses, loss of some rows)."""
     rows = fill(net, ROWS)
     end = ended(
-        net,
-        *rows,
-        settings(batch=batch, rates=[1e-3] * 9),
-        weights=weights,
-        room=room,
+        net, *rows, settings(batch=batch, rates=[1e-3] * 9), weights=weights, room=room
     )
     indices = np.arange(5, 600)
     loss = net.engine.loss(end.data, indices)

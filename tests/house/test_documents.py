@@ -545,9 +545,7 @@ LISTED = "MONITORS", "THRESHOLD_RULES", "CALIBRATIONS", "EFFORTS"
 
 
 @pytest.mark.parametrize("table", [*DEFINED, *LISTED])
-def test_every_name_is_in_the_contract_and_computations_are_among_the_numbers(
-    table,
-):
+def test_every_name_is_in_the_contract_and_computations_are_among_the_numbers(table):
     if table in DEFINED:
         documents = (CONTRACT, NUMBERS)
         end = "`"

@@ -191,10 +191,7 @@ def test_equal_networks_are_one_group_with_their_number_and_weight():
     net = nn.Network("7,64:silu,dropout0.1,3", "multiclass")
     members = [net.sibling(0), net.sibling(1), net.sibling(2, layers="7,9:relu,3")]
     net.combine(members, [1, 1, 3])
-    assert groups_of(net) == [
-        "2 x 7,64:silu,3, weight 1",
-        "1 x 7,9:relu,3, weight 3",
-    ]
+    assert groups_of(net) == ["2 x 7,64:silu,3, weight 1", "1 x 7,9:relu,3, weight 3"]
 
 
 @pytest.mark.parametrize(

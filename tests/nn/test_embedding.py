@@ -34,11 +34,7 @@ def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight():
     assert embedding.features == 4
     assert embedding.columns == COLUMNS
     assert embedding.in_shape == (6, 1, 1)
-    assert embedding.out_shape == (
-        3 + 20 + 4 + 3 + 5 + 2,
-        1,
-        1,
-    )
+    assert embedding.out_shape == (3 + 20 + 4 + 3 + 5 + 2, 1, 1)
     assert layers[1].in_shape == embedding.out_shape
     kinds = [layer.kind for layer in layers[1:]]
     assert kinds == ["dense", "dense"]
@@ -56,10 +52,7 @@ def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight():
     columns = [InputColumn("gap"), InputColumn("onehot", values=3)]
     layers = parse("1,2", columns=columns)
     assert layers[0].parameters == 0
-    assert parameter_shapes(layers) == {
-        "layer0.weight": (2, 5),
-        "layer0.bias": (2,),
-    }
+    assert parameter_shapes(layers) == {"layer0.weight": (2, 5), "layer0.bias": (2,)}
 
 
 @pytest.mark.parametrize(
@@ -210,12 +203,7 @@ def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
 
 def test_a_record_has_its_fields_without_gaps_and_begins_at_a_number():
     records = record_type("float64", 3, 1, 3, 6)
-    expected = [
-        ("numbers", 0),
-        ("codes4", 24),
-        ("codes2", 28),
-        ("codes1", 34),
-    ]
+    expected = [("numbers", 0), ("codes4", 24), ("codes2", 28), ("codes1", 34)]
     assert [(name, records.fields[name][1]) for name in records.names] == expected
     assert records.itemsize == 40
     assert counts_of(records, "float64") == (3, 1, 3, 6)
@@ -247,14 +235,7 @@ def test_values_of_records_come_in_order_and_codes_past_their_table_are_refused(
     records = records_of(4, "float64")
     values = list(values_of(records))
     names = [value.dtype.name for value in values]
-    assert names == [
-        "float64",
-        "float64",
-        "uint32",
-        "uint16",
-        "uint8",
-        "uint8",
-    ]
+    assert names == ["float64", "float64", "uint32", "uint16", "uint8", "uint8"]
     expected = records["codes1"][:, 1]
     np.testing.assert_array_equal(values[5], expected)
     check_rows(records, COLUMNS)

@@ -206,8 +206,7 @@ def test_a_loss_has_the_constant_that_it_is_given(loss, outputs, processor):
 
 @pytest.mark.parametrize("outputs", [1, 3, 17])
 @pytest.mark.parametrize(
-    "loss",
-    ["mse", "mae", "huber", "quantile=0.3", "quantiles", "poisson", "gamma"],
+    "loss", ["mse", "mae", "huber", "quantile=0.3", "quantiles", "poisson", "gamma"]
 )
 def test_a_prediction_that_is_right_has_no_loss_and_no_gradient(loss, outputs, backend):
     """Also where the loss has a corner there."""

@@ -118,9 +118,7 @@ def test_a_table_has_all_stations_now_and_one_later_over_a_gap_where_there_are_r
             solar.table(series, station, horizon=1000)
 
 
-def test_a_map_shows_the_stations_at_their_places_and_else_means_by_distance(
-    series,
-):
+def test_a_map_shows_the_stations_at_their_places_and_else_means_by_distance(series):
     ds = solar.maps(series, "s1", horizon=5, side=5)
     assert ds.x.shape == (30, 1, 5, 5)
     x = ds.x[0, 0]

@@ -23,10 +23,7 @@ PLAN = {
     "layers": ["50,5,1", "50,5,3,1"],
     "batch_number": 20,
     "epochs": 3,
-    "parts": [
-        {"backend": "omp", "threads": [1, 4000]},
-        {"backend": ["seq", "cuda"]},
-    ],
+    "parts": [{"backend": "omp", "threads": [1, 4000]}, {"backend": ["seq", "cuda"]}],
 }
 SEQ = {"layers": "50,5,1", "backend": "seq"}
 THEN = {

@@ -403,9 +403,7 @@ def test_a_measured_series_is_data_too(folder, shared):
     assert row["rows"] == 2773
 
 
-def test_other_files_are_no_plans_and_no_results_and_another_version_is_named(
-    folder,
-):
+def test_other_files_are_no_plans_and_no_results_and_another_version_is_named(folder):
     result = run("--sweep", "none.json", "-o", "r.csv")
     assert result.code == 66
     assert "check --sweep" in result.err

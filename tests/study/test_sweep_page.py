@@ -167,13 +167,7 @@ def test_a_picture_has_the_same_bytes_each_time_even_of_rows_that_no_sweep_write
 def test_axes_have_numbers_that_can_be_read(pictures):
     picture = pictures["training-time"].svg()
     assert {"10,000", "100,000", "1", "10"} <= {*texts(picture)}
-    cases = (
-        (0.0, 1.0),
-        (-3e-7, 5e-7),
-        (18e6, 21e6),
-        (5.0, 5.0),
-        (-1e30, 1e30),
-    )
+    cases = ((0.0, 1.0), (-3e-7, 5e-7), (18e6, 21e6), (5.0, 5.0), (-1e30, 1e30))
     for low, high in cases:
         for log in (False, True):
             x = [max(low, 1e-3 * log), high or 1.0]
@@ -475,9 +469,7 @@ def test_what_was_not_run_is_told_with_its_batch_and_the_reason(results):
     assert len(table.lines) == len(results)
 
 
-def test_no_measurements_make_a_page_without_pictures_that_replaces_no_inputs(
-    folder,
-):
+def test_no_measurements_make_a_page_without_pictures_that_replaces_no_inputs(folder):
     plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}'
     (folder / "plan.json").write_text(plan)
     for page, message in (

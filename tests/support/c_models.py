@@ -129,12 +129,7 @@ class Library:
         each name is loaded once."""
         nn.export(net, folder / f"{name}.c")
         source = folder / f"{name}.c"
-        return cls(
-            compiled(source, *flags),
-            net.dtype,
-            net.outputs,
-            net.value_dtype,
-        )
+        return cls(compiled(source, *flags), net.dtype, net.outputs, net.value_dtype)
 
     def answer(self, row, double: bool = False) -> tuple[int, np.ndarray]:
         """Return (what nn_predict returns, the prediction) for one row. double: by
@@ -238,10 +233,7 @@ def rows_of(net, path) -> list[list]:
     their encoding, and numbers."""
     content = Path(path).read_bytes()
     rows = list(
-        filter(
-            None,
-            csv.reader(io.StringIO(content.decode("latin-1"), newline="")),
-        )
+        filter(None, csv.reader(io.StringIO(content.decode("latin-1"), newline="")))
     )
     places = net.encoding.places
     if net.encoding.names:

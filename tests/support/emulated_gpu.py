@@ -203,12 +203,7 @@ class Kernel:
         seed = ctypes.c_uint(next(_seeds))
         with _one_at_a_time:
             stuck = self._launch(
-                grid,
-                threads,
-                ctypes.c_size_t(shared_mem),
-                together,
-                seed,
-                pointers,
+                grid, threads, ctypes.c_size_t(shared_mem), together, seed, pointers
             )
         assert not stuck, "threads wait for each other at different barriers"
 

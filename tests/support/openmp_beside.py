@@ -75,8 +75,7 @@ def libraries() -> list[str]:
     """Return the OpenMP libraries of this process, where the system tells them."""
     maps = Path("/proc/self/maps")
     matches = re.findall(
-        r"/\S*(?:[gi]omp|libomp)\S*\.so\S*",
-        maps.read_text() if maps.exists() else "",
+        r"/\S*(?:[gi]omp|libomp)\S*\.so\S*", maps.read_text() if maps.exists() else ""
     )
     return sorted(set(matches))
 

@@ -35,10 +35,7 @@ class Bucket(BaseHTTPRequestHandler):
             if name.startswith(prefix)
         ]
         text = "".join(ENTRY.format(escape(name), len(data)) for name, data in objects)
-        self.send(
-            200,
-            LIST.format(len(objects), text).encode(),
-        )
+        self.send(200, LIST.format(len(objects), text).encode())
 
     def answer(self, with_body):
         name = unquote(urlsplit(self.path).path).partition("/")[2].partition("/")[2]

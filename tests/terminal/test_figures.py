@@ -318,10 +318,7 @@ def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
         trial(0, 0.95, 5, "given up"),
         trial(1, 0.8, 6),
     ]
-    cases = (
-        ("roc_auc", [6, 3, 2, 1, 4, 5]),
-        ("log_loss", [3, 6, 1, 2, 4, 5]),
-    )
+    cases = (("roc_auc", [6, 3, 2, 1, 4, 5]), ("log_loss", [3, 6, 1, 2, 4, 5]))
     for monitor, order in cases:
         tables.trials_report({"monitor": monitor, "trials": trials})
         shown = lines_of(capsys.readouterr().out)
@@ -655,13 +652,7 @@ def test_importance_and_comparison_print_their_own_numbers(capsys):
     )
     shown = lines_of(capsys.readouterr().out)
     assert shown[0] == ["12 rows"]
-    assert shown[2] == [
-        "RMSE",
-        "2",
-        "1.25",
-        "-0.75",
-        "-1.5 to -0.125",
-    ]
+    assert shown[2] == ["RMSE", "2", "1.25", "-0.75", "-1.5 to -0.125"]
     assert shown[3:] == [["row 7, true x: a 0.123; 2, b 0.5"], ["b is better"]]
 
 

@@ -461,9 +461,7 @@ def test_importance_of_rows_in_groups_knows_that_they_are_alike():
     as_if_independent = importance(net, package.Dataset(**repeated), metric_name="mse")
     groups = np.repeat(np.arange(40), 10)
     in_groups = importance(
-        net,
-        package.Dataset(**repeated, groups=groups),
-        metric_name="mse",
+        net, package.Dataset(**repeated, groups=groups), metric_name="mse"
     )
     widths = [
         intervals.high[0] - intervals.low[0]
@@ -478,8 +476,7 @@ def test_groups_and_columns_that_go_together():
     a, c = rng.normal(size=(2, 400))
     draws = rng.normal(size=400)
     ds = package.load(
-        {"a": a, "twin": a + 0.01 * draws, "c": c, "y": 3 * a + 0.1 * c},
-        target="y",
+        {"a": a, "twin": a + 0.01 * draws, "c": c, "y": 3 * a + 0.1 * c}, target="y"
     )
     net = package.Network("3,8,1", ds.task, seed=0)
     package.train(net, ds, epochs=20)

@@ -188,11 +188,7 @@ def test_weights_and_groups_count(folder):
     groups = len(set(frame["group"]))
     assert net.conformal.levels[-1] == pytest.approx(1 - 2 / (groups + 1))
     known = Intervals.of(
-        ds.y.reshape(-1, 1),
-        net.crossed.scores,
-        None,
-        ds.weights,
-        ds.groups,
+        ds.y.reshape(-1, 1), net.crossed.scores, None, ds.weights, ds.groups
     )
     assert net.conformal == known
     figures = nn.test(net, frame.drop(columns="w"), level=0.5)
@@ -445,8 +441,7 @@ def test_each_of_several_targets_has_its_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "data"),
-    [("value", ()), ("class", ()), ("value", ("value_new.csv",))],
+    ("name", "data"), [("value", ()), ("class", ()), ("value", ("value_new.csv",))]
 )
 def test_the_page_tells_it_by_fifths_of_the_prediction(here, name, data):
     asked = ("test", f"{name}.bin", *data, "--level", str(LEVEL))

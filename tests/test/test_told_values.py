@@ -208,11 +208,7 @@ def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_m
     rows = [row["row"] for row in differing_rows]
     assert rows == [3, 0, 1, 5, 4]
     truth = np.zeros(7, int)
-    assert _disagree(net, truth, [one, other], NAMES)[2]["b"] == [
-        0.3,
-        0.3,
-        0.3,
-    ]
+    assert _disagree(net, truth, [one, other], NAMES)[2]["b"] == [0.3, 0.3, 0.3]
     scores = [one[:3], other[:3]]
     truth = np.zeros(3, int)
     rows = [row["row"] for row in _disagree(net, truth, scores, NAMES)]

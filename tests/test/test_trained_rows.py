@@ -355,9 +355,7 @@ def test_a_comparison_gives_no_verdict_on_rows_that_a_model_knows(here):
     assert "no verdict" not in new["verdict"]
 
 
-def test_models_that_held_out_other_rows_are_compared_on_those_that_neither_knows(
-    here,
-):
+def test_models_that_held_out_other_rows_are_compared_on_those_that_neither_knows(here):
     nets = [nn.Network.load(path) for path in ("held.bin", "other.bin")]
     rows = [nn.held_out(net, "held.bin").part_rows for net in nets]
     shared = np.intersect1d(*rows)

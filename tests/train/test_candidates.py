@@ -44,12 +44,7 @@ def bars(count, side=8, mirrored=True):
 
 def chosen(ds, checkpoint=None, stop=None, activation="relu", **settings):
     """(network, metrics) of the choice."""
-    choice = Effort(
-        ds,
-        "quick",
-        settings,
-        {"threads": 1, "activation": activation},
-    )
+    choice = Effort(ds, "quick", settings, {"threads": 1, "activation": activation})
     return choice.run(
         lambda *given, **options: nn.train(*given, **options, stop=stop),
         checkpoint=checkpoint,
@@ -119,11 +114,7 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
         or sum(cost for *_, cost in found) <= candidates.CONVOLVED * EFFORTS[effort]
     )
     augments = {trial.augment for trial in trials}
-    assert augments in (
-        set(),
-        {"none", "mirror"},
-        {"shift", "both"},
-    )
+    assert augments in (set(), {"none", "mirror"}, {"shift", "both"})
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,7 @@ from support.packs import data, network
 from support.tables import csv_of
 
 import nn
-from nn.core.crossed import (
-    temperatures_by_others,
-    thresholds_by_others,
-)
+from nn.core.crossed import temperatures_by_others, thresholds_by_others
 from nn.core.metrics import metric
 from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.core.weighted import standard_error
@@ -177,10 +174,7 @@ def by_hand(truth, scores, rows):
         for number in range(len(scores)):
             counts = np.bincount([*picked, number], minlength=len(scores))
             figure = metric(
-                "loss",
-                "binary",
-                truth[rows],
-                weighted_mean(scores, counts)[rows, 0],
+                "loss", "binary", truth[rows], weighted_mean(scores, counts)[rows, 0]
             )
             each.append(figure)
         picked.append(int(np.argmin(each)))
@@ -446,10 +440,7 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
     other = succeed("--test", "--model", "other.bin", "--json").json
     for name, found in compared.items():
         if name in tested and name in other:
-            expected = (
-                tested[name],
-                other[name],
-            )
+            expected = (tested[name], other[name])
             assert (found["m.bin"], found["other.bin"]) == expected, name
     shown = succeed("--test", "--model", "m.bin").out
     page = (folder / "page.html").read_text()

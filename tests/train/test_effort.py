@@ -376,9 +376,7 @@ def common_epochs(ds, net):
         losses = np.array(val_metrics)
         weights = [len(fold.tested) for fold in folds]
         mean = np.average(
-            losses / np.array(baselines)[:, None],
-            axis=0,
-            weights=weights,
+            losses / np.array(baselines)[:, None], axis=0, weights=weights
         )
         epochs += [1 + int(np.argmin(mean))] * 8
     return epochs
@@ -681,12 +679,7 @@ def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort, oth
     of_network = {"seed": 3, "backend": "omp"}
 
     def chosen(effort=effort, state=tmp_path / "state.nn", stop=None):
-        choice = Effort(
-            ds,
-            effort,
-            given,
-            of_network,
-        )
+        choice = Effort(ds, effort, given, of_network)
         return choice.run(
             lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop),
             checkpoint=state and Checkpoint(state, resume="auto"),

@@ -41,11 +41,7 @@ def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(
     rng = np.random.default_rng(0)
     np.savetxt("plain.csv", rng.random((60, 5)), delimiter=",", fmt="%.4f")
     draws = rng.integers(0, 256, (40, 3, 8, 8), np.uint8)
-    np.savez(
-        "images.npz",
-        x=draws,
-        y=np.arange(40) % 2,
-    )
+    np.savez("images.npz", x=draws, y=np.arange(40) % 2)
     if layers:
         flags = {**settings, "layers": layers}
     else:
@@ -117,11 +113,7 @@ def test_targets_stand_beside_the_data_or_in_it():
     with pytest.raises(UsageError, match="regression, which has no classes"):
         values.predict_proba(x)
     selected = np.where(x[:, 0] > 0, "up", "down")
-    named = nn.fit(
-        {"a": x[:, 0], "b": x[:, 1], "y": selected},
-        "y",
-        effort="quick",
-    )
+    named = nn.fit({"a": x[:, 0], "b": x[:, 1], "y": selected}, "y", effort="quick")
     predictions = named.predict({"a": x[:, 0], "b": x[:, 1]})
     assert set(predictions) == {"up", "down"}
 

@@ -442,8 +442,7 @@ def test_the_rows_of_a_fold_have_the_members_that_predicted_them(networks):
     if networks == 2:  # as of two cross-validations one after the other
         member_weights = np.array(net.member_weights)
         net.combine(
-            [*net.members, *net.members],
-            [*net.member_weights, *(3 * member_weights)],
+            [*net.members, *net.members], [*net.member_weights, *(3 * member_weights)]
         )
     parts = unseen_parts(net, ds)
     assert sorted(np.concatenate([rows for rows, _ in parts])) == list(range(60))

@@ -11,12 +11,7 @@ from support.packs import SEED, until_ended
 import nn
 from nn.core.random import STREAM_FOLDS, shuffled
 from nn.data.encoding import Encoding
-from nn.data.word_means import (
-    MEANS_PARTS,
-    MOST_MEANS_TARGETS,
-    SMOOTHING,
-    WordMeans,
-)
+from nn.data.word_means import MEANS_PARTS, MOST_MEANS_TARGETS, SMOOTHING, WordMeans
 from nn.train.plan import plan_of
 from nn.utils import DataError, UsageError
 
@@ -39,12 +34,7 @@ def table(kind: str = "number", seed: int = 0) -> dict:
     }[kind]
     words = [None if code == 3 else f"w{code}" for code in codes]
     draws = rng.choice(["a", "b"], ROWS).tolist()
-    return {
-        "word": words,
-        "few": draws,
-        "x": x,
-        "goal": y.tolist(),
-    }
+    return {"word": words, "few": draws, "x": x, "goal": y.tolist()}
 
 
 def dataset(kind: str = "number", **fields) -> nn.Dataset:
@@ -91,10 +81,7 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
         ]
         expected = shares_above / own.std()
         np.testing.assert_allclose(
-            [word.means[one][target] for one in words],
-            expected,
-            rtol=1e-12,
-            atol=1e-15,
+            [word.means[one][target] for one in words], expected, rtol=1e-12, atol=1e-15
         )
     rows = {
         "word": ["w5", None, "unseen"],

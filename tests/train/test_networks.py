@@ -343,9 +343,7 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
-def test_epochs_are_told_once_with_means_and_stopped_networks_count_by_their_best(
-    more,
-):
+def test_epochs_are_told_once_with_means_and_stopped_networks_count_by_their_best(more):
     """Without it the mean jumps where one stops, though what each of them keeps has not
     changed."""
     epochs = []
@@ -409,11 +407,7 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     report = succeed(*call).json
     assert report["networks"] == COUNT
     seeds = [m["seed"] for m in report["members"]]
-    assert seeds == [
-        0,
-        1,
-        2,
-    ]
+    assert seeds == [0, 1, 2]
     assert {"weight", "settings", "best_epoch"} <= set(report["members"][0])
     assert len(report["loss"]) == 3
     net = Network.of_file(model)

@@ -35,12 +35,7 @@ def columns_in_time(rows=ROWS, classes=False):
 
 
 def chosen(ds, state=None, stop=None, effort="quick", **options):
-    choice = Effort(
-        ds,
-        effort,
-        GIVEN | options,
-        OF_NETWORK,
-    )
+    choice = Effort(ds, effort, GIVEN | options, OF_NETWORK)
     return choice.run(
         lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop),
         checkpoint=state and Checkpoint(state, resume="auto"),

@@ -157,10 +157,7 @@ def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(
     break_some(monkeypatch, {SEED + 1, SEED + 4})
     net, result = together()
     seeds = [trial["seed"] for trial in by_status(result, "failed")]
-    assert seeds == [
-        SEED + 1,
-        SEED + 4,
-    ]
+    assert seeds == [SEED + 1, SEED + 4]
     assert "network 1, seed 6, is left out: loss is nan" in caplog.text
     assert len(by_status(result, "given up")) == COUNT - 2 - COUNT // 2
     seeds = {member.seed for member in net.members}
@@ -399,11 +396,7 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
 def test_a_metric_that_is_undefined_for_validation_rows_of_one_class_is_told(networks):
     ds = data("binary")
     rows = np.flatnonzero(ds.y == 1)[:30]
-    flags = {
-        "validation": ds.of_rows(rows),
-        "epochs": 2,
-        "vary": "epochs=1|2",
-    }
+    flags = {"validation": ds.of_rows(rows), "epochs": 2, "vary": "epochs=1|2"}
     with pytest.raises(NnError, match="roc_auc is undefined"):
         nn.train(network("binary"), ds, networks=networks, monitor="roc_auc", **flags)
 

@@ -95,13 +95,7 @@ def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
         } | {"clip": True}
     for number, vary in enumerate([*VARY.values(), *VARY.values()]):
         drawn = Variation.parse(vary).draw(number)
-        each.append(
-            {
-                "epochs": 3,
-                **of_layers(LAYERS[task], drawn),
-                "seed": number % 5,
-            }
-        )
+        each.append({"epochs": 3, **of_layers(LAYERS[task], drawn), "seed": number % 5})
     for (net, figures), own in zip(
         nn.train_many(ds, each, backend=backend, **flags), each, strict=True
     ):

@@ -30,13 +30,7 @@ import nn.__main__
 import nn.cli
 import nn.commands.use
 from nn.data import records
-from nn.utils import (
-    LONGEST_MESSAGE,
-    OutputError,
-    check_threads,
-    machine,
-    sole_writer,
-)
+from nn.utils import LONGEST_MESSAGE, OutputError, check_threads, machine, sole_writer
 from nn.utils.machine import _group_files
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
@@ -126,9 +120,7 @@ def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
     assert result.err.count("\n") == 1
 
 
-def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_what_fits(
-    two,
-):
+def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_what_fits(two):
     """4 MB a vector, 4 vectors a network."""
     given = argv(
         "--layers 2,1000,1000,1 --epochs 1 --threads 1 --quiet --dataset two.csv"

@@ -78,10 +78,7 @@ def test_nothing_replaces_a_device_whoever_asks(pipe):
 def test_predictions_and_the_history_are_written_to_a_pipe_and_a_device(trained, pipe):
     expected = succeed(*PREDICT).out
     results = []
-    commands = (
-        [*PREDICT, "--output"],
-        [*TRAIN, "--model", "new.bin", "--history"],
-    )
+    commands = ([*PREDICT, "--output"], [*TRAIN, "--model", "new.bin", "--history"])
     for command in commands:
         thread = threading.Thread(target=lambda: results.append(pipe.read_text()))
         thread.start()

@@ -401,10 +401,7 @@ def test_tensorboard_reads_what_was_logged(folder, flags):
     result = train(folder, "--logdir", "log", "--json", *flags).json
     board = accumulator.EventAccumulator("log", size_guidance={"histograms": 0})
     board.Reload()
-    cases = (
-        ("loss/training", result["loss"]),
-        ("loss/held-out", result["val_loss"]),
-    )
+    cases = (("loss/training", result["loss"]), ("loss/held-out", result["val_loss"]))
     for name, values in cases:
         scalars = board.Scalars(name)
         assert [scalar.step for scalar in scalars] == [1, 2, 3]
