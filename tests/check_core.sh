@@ -30,5 +30,6 @@ PYTHONPATH="$build/tests" "${sanitized[@]}" python -m fuzz --seed 1 --runs 1500 
     --target csv-predict
 "${sanitized[@]}" python -m pytest -q -p no:cacheprovider -x -n 2 --dist worksteal -m "$marks" \
     -k "$chosen" tests/nn/test_{layers,gradients,activations,embedding}.py tests/test/test_explain.py \
-    tests/backends/test_{reference,promises,pack,scales}.py tests/core/test_intervals.py \
-    tests/data/test_{ds,csv,csv_source,csv_fields,csv_head}.py
+    tests/backends/test_{reference,promises,pack,scales}.py \
+    tests/data/test_{ds,csv,csv_source,csv_fields,csv_head}.py \
+    tests/core/test_intervals.py::test_resamples_have_all_rows_drawn_evenly_and_differ_by_number_and_seed

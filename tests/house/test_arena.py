@@ -17,6 +17,12 @@ from arena.methods import METHODS, Method
 from arena.tables import SMALL, read, tables_of
 
 
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch) -> None:
+    """How exact an interval is matters to no test here."""
+    monkeypatch.setattr(judge, "ROUNDS", 100)
+
+
 def errors_of(wins: int, losses: int) -> np.ndarray:
     """Errors (tables, one split, 2 methods), the first of which is better in `wins`
     tables."""
