@@ -16,7 +16,7 @@ import nn as package
 from nn.commands.predictions import _contributions, contribution_table
 from nn.terminal import progress
 from nn.test import shapley
-from nn.test.importance import curves, importance
+from nn.test.importance import importance
 from nn.test.shapley import Explainer, explain
 from nn.test.values import Value, raw_data
 from nn.utils import DataError, UsageError
@@ -339,29 +339,6 @@ def test_a_score_that_rounds_to_1_has_a_finite_value():
     assert np.allclose(explanation.base_values + total, [300, -298, 1], atol=1e-4)
 
 
-def test_importance_is_scikit_learns():
-    inspection = pytest.importorskip("sklearn.inspection")
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(1500, 4))
-    y = (x[:, 0] + 0.5 * x[:, 1] * x[:, 2] > 0).astype(int)
-    model = package.NetworkClassifier(
-        layers="auto,16,1", epochs=20, random_state=0
-    ).fit(x[:1000], y[:1000])
-    x = x[1000:]
-    y = y[1000:]
-    theirs = inspection.permutation_importance(
-        model, x, y, scoring="roc_auc", n_repeats=20, random_state=0
-    )
-    ds = package.load(x, y=y)
-    ours = importance(model.network_, ds, repeats=20)
-    by_place = dict(zip(ours.names, ours.mean, strict=True))
-    assert np.allclose(
-        [by_place[str(k)] for k in range(4)], theirs.importances_mean, atol=0.02
-    )
-    for low, mean, high in zip(ours.low, ours.mean, ours.high, strict=True):
-        assert low <= mean <= high
-
-
 def linear_network(weights) -> package.Network:
     """Return a network that adds up columns by these weights, and reads them as they
     are."""
@@ -446,57 +423,10 @@ def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name
     assert deviation == pytest.approx(expected, rel=0.4)
 
 
-def test_importance_of_rows_in_groups_knows_that_they_are_alike():
-    net = linear_network([1.0, 0.2])
-    random = np.random.default_rng(0)
-    x = random.normal(size=(40, 2))
-    draws = random.normal(size=40)
-    y = x @ [1.0, 0.2] + draws
-    alone = importance(net, package.Dataset(x, y, "regression"), metric_name="mse")
-    repeated = {
-        "x": np.repeat(x, 10, axis=0),
-        "y": np.repeat(y, 10),
-        "task": "regression",
-    }
-    as_if_independent = importance(net, package.Dataset(**repeated), metric_name="mse")
-    groups = np.repeat(np.arange(40), 10)
-    in_groups = importance(
-        net, package.Dataset(**repeated, groups=groups), metric_name="mse"
-    )
-    widths = [
-        intervals.high[0] - intervals.low[0]
-        for intervals in (alone, as_if_independent, in_groups)
-    ]
-    assert widths[1] < 0.4 * widths[0]
-    assert widths[2] > 2 * widths[1]
-
-
-def test_groups_and_columns_that_go_together():
-    rng = np.random.default_rng(1)
-    a, c = rng.normal(size=(2, 400))
-    draws = rng.normal(size=400)
-    ds = package.load(
-        {"a": a, "twin": a + 0.01 * draws, "c": c, "y": 3 * a + 0.1 * c}, target="y"
-    )
-    net = package.Network("3,8,1", ds.task, seed=0)
-    package.train(net, ds, epochs=20)
-    importances = importance(net, ds, group_columns="a+twin,twin+c")
-    mean = dict(zip(importances.names, importances.mean))
-    assert mean["a+twin"] > mean["a"]
-    assert importances.correlated[0][:2] == ("twin", "a")
-    assert importances.metric == "rmse"
-    with pytest.raises(UsageError, match="--group_columns a\\+b: b is no input"):
-        importance(net, ds, group_columns="a+b")
-
-
-def test_curves_go_as_the_prediction_does():
-    net, ds = trained(2)
-    curves_of_columns = curves(net, ds, ["a", "word"])
-    values, scores = zip(*curves_of_columns["a"], strict=True)
-    assert list(values) == sorted(values)
-    # the rarer class is positive
-    assert (scores[0][0] < scores[-1][0]) == (net.classes[-1] == "class1")
-    assert {word for word, _ in curves_of_columns["word"]} == set(WORDS)
+def test_a_group_with_a_column_that_is_no_input_is_refused():
+    net, ds = trained()
+    with pytest.raises(UsageError, match="--group_columns a\\+d: d is no input"):
+        importance(net, ds, group_columns="a+d")
 
 
 def test_images_and_one_class_are_refused():
