@@ -19,6 +19,7 @@ from support.command_line import ONE, argv, run, succeed
 import nn
 from nn.data import row_hashes
 from nn.data.column import Column
+from nn.data.splits import split_rows
 from nn.data.table_rows import TableRows
 from nn.files.model_file import MOST_ANCESTORS
 from nn.test.trained_rows import Trained, ancestors_with, trained_on
@@ -373,6 +374,20 @@ def test_models_that_held_out_other_rows_are_compared_on_those_that_neither_know
     with_folds = succeed("compare", "held.bin", "folds.bin", "--json").json
     assert with_folds["rows"] == len(rows[0])
     assert with_folds["trained_rows"] == 0
+
+
+def test_of_rows_that_both_have_those_are_counted_that_one_was_trained_on(folder):
+    """Folds in time judge all rows but the first, which the other model knows too."""
+    columns = {"day": list(range(90)), **numbers(90)}
+    write(columns, "t.csv")
+    settings = {"layers": "auto,1", "epochs": 1}
+    judged = nn.fit("t.csv", "y", time="day", folds=3, holdout=0, **settings)
+    other = nn.fit("t.csv", "y", drop="day", holdout=0.3, **settings)
+    report = nn.compare(judged, other, "t.csv")
+    rows = judged.network.crossed.rows
+    trained = split_rows(nn.load("t.csv", target="y"), 0.3, 0.0, 0).training
+    assert report["rows"] == len(rows) < 90
+    assert report["trained_rows"] == len({*rows} & {*trained}) < len(trained)
 
 
 def test_models_that_leave_no_row_to_compare_on_are_refused(folder):

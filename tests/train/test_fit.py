@@ -1,5 +1,7 @@
 """nn.fit is `nn --train` from Python, and Model what a model file holds."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support.command_line import succeed
@@ -91,7 +93,8 @@ def test_a_model_is_what_its_file_holds(csv):
     figures = succeed(*command).json
     # Model.drift tells it; rows of the training are no others
     assert figures.pop("drift") is None
-    assert same.test("t.csv") == figures
+    for data in ("t.csv", Path("t.csv"), ds):
+        assert same.test(data) == figures
     assert len(same.members) == len(model.members)
     assert len(model.members) > 1
     assert same.columns == ds.columns
