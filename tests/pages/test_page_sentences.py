@@ -234,6 +234,13 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
     importances.correlated = [(name, "z", 0.99) for name in "abcd"]
     _, _, *messages = model_page._importance(net, importances, {"a": points})
     assert [message[:7] for message in messages] == ["a and z", "b and z", "c and z"]
+    for count in (20, 21):
+        figures = dict.fromkeys(("mean", "low", "high"), [1.0] * count)
+        vars(importances).update(figures, names=list(map(str, range(count))))
+        (table, *_) = model_page._importance(net, importances, {})
+        assert len(table.lines) == 20
+        *_, told = table.caption.partition("exchanged between rows")
+        assert told == ("; the first 20 of 21 columns" if count == 21 else "")
     picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3, (0, 1))
     assert picture.lines[0].x == [0, 1]
     assert picture.lines[0].y == [0.25, 0.5]

@@ -481,7 +481,9 @@ def test_no_measurements_make_a_page_without_pictures_that_replaces_no_inputs(fo
         assert page + message in result.err
     assert (folder / "plan.json").read_text() == plan
     assert not (folder / "r.csv").exists()
-    succeed("--sweep", "plan.json:0", "-o", "r.csv", "--report", "page.html", "-q")
+    command = ("--sweep", "plan.json:0", "-o", "r.csv", "--report", "page.html")
+    told = succeed(*command, "--json", "-q").json
+    assert told == {"results": "r.csv", "rows": 1, "failed": 1}
     assert (
         "backend nowhere: expected auto, seq, omp, cuda or cudnn"
         in (folder / "page.html").read_text()

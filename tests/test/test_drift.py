@@ -410,6 +410,7 @@ def test_nn_drift_ends_with_3_where_something_drifted(trained):
         "age: 100% above 80 (training: 1 to 80)",
     ]
     page = (trained / "page.html").read_text()
+    assert "<h1>new.csv beside m.bin</h1>" in page
     assert "Of 200 rows 1 of 4 columns differs from" in page
     assert "Values of age" in page
     words = re.findall(r">([^<>]* to [^<>]*|above 80|missing)</text>", page)
