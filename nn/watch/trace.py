@@ -57,7 +57,7 @@ class Trace(Callback):
                 "cat": category,
                 "ph": "X",
                 "ts": begin_ns,
-                "dur": max(0, end_ns - begin_ns),
+                "dur": end_ns - begin_ns,
                 "pid": PROCESS,
                 "tid": self._rows.index(row) + 1,
                 "args": about,

@@ -219,6 +219,19 @@ def test_a_line_tells_all_that_was_measured(swept):
         assert row["when"]
 
 
+def test_the_rows_of_a_test_have_the_target_of_the_training_and_its_folder(folder):
+    (folder / "data").mkdir()
+    for name, rows in {
+        "t.csv": "1.5,2,3\n4,5,7\n8,9,1\n",
+        "test.csv": "6.5,7,8\n",
+    }.items():
+        (folder / "data" / name).write_text(f"a,b,c\n{rows}")
+    data = {"path": "t.csv", "test": "test.csv", "target": "a"}
+    found = sweep.load_data(data, Path("data"))
+    assert [ds.y.ravel().tolist() for ds in found] == [[1.5, 4, 8], [6.5]]
+    assert sweep.load_data({**data, "test": ""}, Path("data"))[1] is None
+
+
 def test_set_up_is_apart_from_the_epochs():
     times = sweep._EpochTimes()
     for number, seconds in enumerate([1.5, 0.2, 0.4, 0.3]):

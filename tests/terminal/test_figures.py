@@ -680,6 +680,9 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     assert facts["networks"] == "2, seeds 5, 6, weights 2, 1"
     expected = str(2 * (4 * 3 + 3 + 3 + 1))
     assert facts["parameters"] == expected
+    layers = tuple(both.layers)
+    assert network_facts.layers_of(both) == [("2 networks", layers)]
+    assert network_facts.layers_of(members[0]) == [("", layers)]
     expected = f"{2 * 15} a prediction, {3 * 15 * (2 + 3)} a row of training"
     assert facts["multiply-adds"] == expected
     several = nn.Network("4,1", "regression")

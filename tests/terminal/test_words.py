@@ -74,6 +74,7 @@ TRAIN = ("train", "iris.csv", "-m", "x.bin")
         (("run", "m.bin"), "did you mean nn predict?"),
         (("version",), "did you mean nn --version?"),
         (("-V",), "did you mean --version?"),
+        ((*TRAIN, "--hlep"), "did you mean --help?"),
         (("train", "iris", "-m", "x.bin"), "did you mean iris.csv?"),
         (("train", "Iris.csv", "-m", "x.bin"), "did you mean iris.csv?"),
         (("train", "irs.csv", "-m", "x.bin"), "did you mean iris.csv?"),

@@ -122,6 +122,7 @@ def test_targets_stand_beside_the_data_or_in_it():
 
 
 TABLE = {"a": [1.0, 2] * 8, "y": [0, 1] * 8}
+THREE = {"a": [1.0, 2.5, 3] * 8, "y": [0, 1, 2] * 8}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +134,7 @@ TABLE = {"a": [1.0, 2] * 8, "y": [0, 1] * 8}
         (TABLE, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
         (TABLE, {"epoch": 3}, UsageError, "did you mean epochs"),
         (TABLE, {"layers": "9,4,1"}, UsageError, "layers 9,4,1: "),
+        (THREE, {"layers": "auto,4,1"}, DataError, "layers end in 3 or use"),
         (TABLE, {"epochs": 0}, UsageError, "epochs 0: expected a whole number"),
         (TABLE, {"augment": "shift"}, UsageError, "the data are a table"),
         (None, {}, UsageError, "found NoneType, expected a path, a data frame"),

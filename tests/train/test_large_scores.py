@@ -233,6 +233,10 @@ def test_a_table_of_folds_says_that_scores_are_not_kept(monkeypatch, tables):
     net = nn.Model.load("m.bin").network
     with pytest.raises(DataError, match="figures of its training alone"):
         fold_table(net, nn.load_for(net, "regression.csv"))
+    train("binary", "b.bin")
+    refused = run("threshold", "b.bin", 0.3, "-o", "new.bin")
+    assert refused.code == 65
+    assert "figures of its training alone" in refused.err
 
 
 def test_where_folds_are_told_a_clause_says_who_judges(tables):

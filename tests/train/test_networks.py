@@ -340,6 +340,10 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     assert seeds == [SEED, SEED + 2] == [m["seed"] for m in result["members"]]
     assert result["networks"] == 2
     assert "network 1, seed 6, is left out: loss is nan" in caplog.text
+    # the rows of a fold would have nobody to judge them
+    net = nn.Network(LAYERS["binary"], "binary", seed=SEED)
+    with pytest.raises(NnError, match="^loss is nan at epoch 1"):
+        nn.train(net, data(), epochs=2, folds=3)
 
 
 @pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
