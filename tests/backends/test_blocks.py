@@ -287,6 +287,12 @@ def test_a_shuffle_by_blocks_has_every_row_once_and_takes_whole_blocks(rows):
         assert not np.array_equal(order, random.shuffled_by_blocks(rows, 5, 3))
 
 
+def test_rows_that_are_drawn_together_have_a_draw_of_their_own():
+    drawn = random.BLOCK_ROWS * random.DRAWN_BLOCKS
+    in_block = random.shuffled_by_blocks(2 * drawn, 5, 2) % random.BLOCK_ROWS
+    assert not np.array_equal(in_block[:drawn], in_block[drawn:])
+
+
 # ---- fields with line breaks before one that cannot be read
 
 

@@ -141,18 +141,16 @@ def test_memory_is_that_of_the_members_and_of_a_network_a_thread():
     for _ in range(2):
         few.get(0, "moment1")
         assert vector <= few.bytes() - before < 1.3 * vector
-
-
-def test_a_thread_of_a_pack_has_an_order_of_the_most_rows():
+    # and an order of the most rows for each thread
     members = members_of("4,5,2", "omp", threads=2)
-    bytes_ = []
+    sizes = []
     for times in (1, 11):
         pack = members.pack(CpuPack)
         jobs = members.jobs()
         jobs[1].rows = np.tile(jobs[1].rows, times)
         pack.epoch(jobs)
-        bytes_.append(pack.bytes())
-    assert bytes_[1] - bytes_[0] == 2 * 8 * 10 * len(members.rows[1])
+        sizes.append(pack.bytes())
+    assert sizes[1] - sizes[0] == 2 * 8 * 10 * len(members.rows[1])
 
 
 @pytest.mark.timing

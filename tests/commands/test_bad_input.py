@@ -515,6 +515,11 @@ def test_a_shipped_table_is_looked_for_where_it_is(folder, datasets):
         assert result.code == 66
         line = "nn: CC.csv: no such file or folder; did you mean datasets/CC.csv?"
         assert result.err.splitlines()[-1] == line
+    # of a name in other letters and one with a suffix the first
+    for name, meant in (("DATA.csv", "DATA.csv"), ("data", "data")):
+        (folder / name).write_text("a,b\n1,2\n")
+        line = f"nn: dAtA: no such file or folder; did you mean {meant}?"
+        assert run("train", "dAtA", "-m", "m.bin").err.splitlines()[-1] == line
     missing = run("--train", "--dataset", "qqq.zz", "-m", "m.bin")
     assert missing.err.strip().endswith(
         "qqq.zz: no such file or folder; check the path"

@@ -3,7 +3,7 @@
 import pytest
 from support.tables import head_of, read_csv, refusal
 
-from nn.data.csv_head import read_head
+from nn.data.csv_head import ColumnBelow, FirstRows, read_head
 from nn.data.csv_table import CsvSource
 from nn.ds import load
 from nn.utils import DataError, UsageError
@@ -36,6 +36,13 @@ def test_the_separator_is_found_out(write, text, separator, columns):
     head = head_of(write(text))
     assert head.separator == separator
     assert head.width == columns
+
+
+@pytest.mark.parametrize("words, kind", [(1, "number"), (2, "text"), (19, "text")])
+def test_a_column_of_the_first_rows_is_what_nineteen_in_twenty_are(words, kind):
+    lines = [*["soon,1"] * words, *["2.5,1"] * (20 - words), ",1"]
+    rows = FirstRows("\n".join(lines).encode(), ",").rows
+    assert ColumnBelow(rows, 0).kind == kind
 
 
 def test_a_separator_that_is_given_is_taken_or_refused(write):

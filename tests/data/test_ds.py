@@ -307,10 +307,22 @@ def test_one_class_only_is_for_testing_not_for_training(write):
         DataError, match=r"data\.csv, column Class: only class 0 \(2 rows\)"
     ):
         check_trainable(ds)
+    ds = load(write("x,Class\n1,0\n2,0\n3,1\n"))
+    ds.weights = np.array([1.0, 2.0, 0.0])
+    with pytest.raises(DataError, match=r"only class 0 \(2 rows\)"):
+        check_trainable(ds)
     check_trainable(load(write("1,0\n2,1\n")))
     check_trainable(load(write("1,0.5\n2,0.25\n3,7.5\n")))
     with pytest.raises(DataError, match="only class 1"):
         check_trainable(load(write("1,1\n2,1\n"), classes=["0", "1"]))
+
+
+def test_some_rows_of_some_rows_are_named_as_those_of_the_whole(write):
+    whole = load(write("x,y\n" + "".join(f"{k},{k}.5\n" for k in range(40))))
+    part = whole.of_rows(np.arange(5, 40, 3))
+    again = part.of_rows(slice(2, 9)).of_rows(np.array([4, 0]))
+    assert again.x[:, 0].tolist() == [23, 11]
+    assert [again.row_name(row) for row in (0, 1)] == ["data row 24", "data row 12"]
 
 
 def classified(counts):

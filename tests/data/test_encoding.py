@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.tables import texts
 
+import nn
 from nn.data.calendar import DATE_PARTS, part
 from nn.data.column import Column
 from nn.data.encoders import ENCODERS, CategoryEncoder, NumberEncoder
@@ -498,6 +499,16 @@ def test_a_category_is_encoded_by_the_rows_of_its_values(rare, gaps, frequent):
     assert encoder.unknown_share == pytest.approx(unknown / len(codes))
 
 
+def test_columns_without_names_are_told_by_their_places_in_the_file(folder):
+    lines = [f"{k % 7},{'xyz'[k % 3]},{k * 0.37 % 1:.3f},{k % 2}" for k in range(60)]
+    (folder / "t.csv").write_text("\n".join(lines))
+    ds = nn.load("t.csv", drop="0", header="no")
+    net = nn.Network.for_data(ds, "auto,1")
+    nn.train(net, ds, epochs=1)
+    by_kind = {"category": ["1 (3 values)"], "number": ["2"]}
+    assert net.encoding.by_kind() == by_kind
+
+
 def test_frequent_gaps_and_unseen_values_are_told(caplog):
     encoding, rows = fitted(a=[1.0, 2.0] * 10, b=["x", "y"] * 10)
     a = [NAN, 1.0] * 10
@@ -644,6 +655,7 @@ def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is
         ("t", range(200), "counts the rows"),
         ("year", range(1900, 2100), None),
         ("t", range(99), None),
+        ("t", range(1, 101), "counts the rows"),
         ("t", [*range(199), 199.5], None),
         ("id", np.arange(200) // 2, None),
         ("id", np.arange(200) / 2, None),

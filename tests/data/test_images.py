@@ -246,6 +246,8 @@ def test_bad_npz_files(write):
     y = np.array([0, 1, 0, 1])
     bad = x.copy()
     bad[2, 1] = np.nan
+    many = np.zeros((5000, 2))
+    many[4500] = np.inf
     whole = npz(True, x=np.zeros((100, 100)), y=np.zeros(100))
     with zipfile.ZipFile(packed := io.BytesIO(), "w", zipfile.ZIP_LZMA) as archive:
         for name in ("x.npy", "y.npy"):
@@ -259,6 +261,11 @@ def test_bad_npz_files(write):
         (npz(x=x, y=y[:3]), "shape (3,), expected (4,)"),
         (npz(x=bad, y=y), "index 2: nan or infinite"),
         (npz(x=x, y=bad[:, 1]), "array y, index 2"),
+        (npz(x=many, y=many[:, 0] > 1), "a.npz, index 4500: nan or infinite"),
+        (npz(x=x, y=x, now=np.array([0, 2])), "array now: expected for each of the 2"),
+        (npz(x=x, y=x, now=np.array([-2, 0])), "0 to 1, or -1 for a change"),
+        (npz(x=x, y=x, now=np.array([0])), "array now"),
+        (npz(x=x, y=x, now=np.array([0.0, 1.0])), "array now"),
         (npz(x=x, y=x * 1e60), "too large for float32"),
         (npz(x=np.array([["a"], ["b"]]), y=y[:2]), "expected numbers"),
         (whole[:-100], "NPZ"),
@@ -267,6 +274,8 @@ def test_bad_npz_files(write):
     )
     for data, message in cases:
         assert message in failure(write(data, "a.npz"))
+    ends = np.array([-1, 1])
+    assert load(write(npz(x=x, y=x, now=ends), "a.npz")).now == [-1, 1]
 
 
 @pytest.mark.parametrize("form", ["idx", "npz", "npz, packed"])

@@ -81,6 +81,13 @@ def test_strict_refuses_them_with_the_first_row_and_the_cures_work(folder, form)
     assert ds.x.kinds == ("number", "text")
 
 
+def test_of_many_columns_that_are_refused_twenty_are_named():
+    columns = {f"c{k}": sizes(ODD)["size"] for k in range(23)}
+    message = refusal(lambda: nn.load({**columns, "y": [1, 2] * 100}, strict=True))
+    assert message.count(", expected a number") == 20
+    assert message.endswith("; and 3 columns more")
+
+
 @FORMS
 def test_dates_are_as_patient(folder, form):
     days = (

@@ -118,6 +118,25 @@ def scores(model, data, *flags) -> dict[str, str]:
     return {row["file"]: row["score b"] for row in rows}
 
 
+def test_columns_of_pixels_from_0_to_1_stay_numbers_where_later_ones_are_whole(
+    tmp_path,
+):
+    rng = np.random.default_rng(0)
+
+    def written(name, pixels):
+        rows = np.column_stack([pixels, np.arange(len(pixels)) % 2])
+        path = tmp_path / name
+        np.savetxt(path, rows, "%.17g", ",", header="a,b,c,d,y", comments="")
+        return path
+
+    table = written("t.csv", rng.random((60, 4)))
+    net = nn.Network.load(model_on(table, "1x2x2,3:tanh,1", tmp_path))
+    dark = rng.integers(0, 2, (20, 4)).astype(np.float32)
+    read = nn.load_for(net, written("new.csv", dark)).x
+    given = dark.reshape(-1, 1, 2, 2)
+    assert np.array_equal(net.predict(read), net.predict(given))
+
+
 # ---------------------------------------------------------------- EXIF
 
 

@@ -558,6 +558,9 @@ def test_a_target_far_above_is_counted_among_those_that_are_not_zero(folder):
     # of the thirty that are not 0 the median is 1,000 and a little
     found = "row 74, column claim: found 3e+09, 3,000,000 times the median"
     assert f"{found}; correct it" in line
+    for far, are_few in ((25, True), (26, False)):  # of a hundred rows
+        values = [0.0] * 40 + prices(dict.fromkeys(range(0, 2 * far, 2), 3e10), 60)
+        assert len(far_target(folder, values)) == are_few
     assert far_target(folder, [0.0] * 99 + [5.0]) == []
 
 

@@ -95,6 +95,7 @@ def test_a_remote_file_is_read_from_a_copy_joins_local_ones_and_pickles_its_name
         == relative_to("/else", file)
     )
     assert short_name(file) == "a.csv"
+    assert short_name(f"{file},b.csv,c/d.csv") == "a.csv and 2 more"
     assert are_there(uri(server, "day/a.csv"))
     assert not are_there(uri(server, "day/gone.csv"))
 

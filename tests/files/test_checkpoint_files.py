@@ -8,6 +8,7 @@ import resource
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from unittest import mock
 
@@ -355,13 +356,10 @@ def rewritten(**changed):
 @pytest.mark.parametrize(
     "facts",
     [
-        {"epoch": 4},
         {"epoch": -1},
         {"epoch": "3"},
         {"epoch": 2},
-        {"row": 1},
         {"row": 10**30},
-        {"step": 5},
         {"config": None},
         {"data_sha256": 5},
         {"engine": None},
@@ -395,6 +393,24 @@ def test_losses_before_a_refit_that_are_no_list_of_its_epochs_are_refused(
         checkpoint.position_of(state, Position(), {}, 3, 4, 8, **run)
 
 
+@pytest.mark.parametrize(
+    "epoch, row, step, may_be",  # of three epochs of two batches
+    [
+        *((2, 4, 5, True), (2, 8, 6, True), (3, 0, 6, True), (4, 0, 8, False)),
+        *((3, 4, 7, False), (2, 4, 6, False), (2, 3, 5, False)),
+    ],
+)
+def test_a_position_is_between_batches_of_the_epochs(folder, epoch, row, step, may_be):
+    counts = {"epoch": epoch, "row": row, "step": step}
+    place = Position(**counts, losses=[0.5] * epoch, epoch_seconds=[1.0] * epoch)
+    run = {"judged": False, "monitored": False, "refit_rows": None}
+    refusal = pytest.raises(DataError, match="damaged checkpoint: (epoch|batch) ")
+    with nullcontext() if may_be else refusal:
+        state = counts, place.arrays()
+        found = Checkpoint("c.ck").position_of(state, Position(), {}, 3, 4, 8, **run)
+        assert found == (place, {})
+
+
 def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
     message = refused(rewritten(format=1))
     assert "checkpoint format 1" in message
@@ -425,24 +441,20 @@ def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
 
 def test_a_run_that_is_done_again_keeps_those_behind_it(folder):
     runs = [checkpoints.RunFacts({"seed": seed}, "data", "omp") for seed in range(3)]
-
-    def state(epoch):
-        return {"epoch": epoch, "row": 0, "step": 4}, {"parameters": np.full(3, epoch)}
-
-    made = Checkpoint("c.ck")
-    for number, facts in enumerate(runs):
-        made.begin(facts, 1)
-        made.save([state(number)])
-    made.finish()
-    again = Checkpoint("d.ck", resume="c.ck")
-    again.begin(runs[0], 1)
-    again.save([state(5)])
-    again.finish()
-    for file, first in (("c.ck", 0), ("d.ck", 5)):
-        checkpoint = Checkpoint(resume=file)
-        found = [checkpoint.begin(facts, 1)[0] for facts in runs]
-        assert [counts["epoch"] for counts, _ in found] == [first, 1, 2]
-        assert [arrays["parameters"][0] for _, arrays in found] == [first, 1, 2]
+    for made, epochs in (
+        (Checkpoint("c.ck"), "012"),
+        (Checkpoint("d.ck", None, "c.ck"), "5"),
+    ):
+        for facts, epoch in zip(runs, epochs):
+            made.begin(facts, 1)
+            counts = {"epoch": int(epoch), "row": 0, "step": 4}
+            made.save([(counts, {"parameters": np.full(3, int(epoch))})])
+        made.finish()
+        read = Checkpoint(resume=made.path)
+        found = [read.begin(facts, 1)[0] for facts in runs]
+        for (counts, arrays), epoch in zip(found, [int(epochs[0]), 1, 2], strict=True):
+            assert counts["epoch"] == epoch
+            assert arrays["parameters"].tolist() == [epoch] * 3
 
 
 @pytest.mark.parametrize(

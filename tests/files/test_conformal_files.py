@@ -111,12 +111,15 @@ def test_hostile_residuals_are_refused(intervals, tmp_path, name, value):
 
 
 @pytest.mark.parametrize(
-    "levels", [[], [0.0], [1.0], [0.5, 0.5], [0.9, 0.5], ["0.5"], None, 0.5, [True]]
+    "levels",  # of two numbers the first and the last one
+    [(0.0, 0.9), (0.1, 1.0), [], [0.5, 0.5], [0.9, 0.5], ["0.5"], None, 0.5, [True]],
 )
 @pytest.mark.parametrize("model", ["intervals", "sets"])
 def test_hostile_levels_are_refused(model, levels, tmp_path, request):
     _, tensors, metadata = request.getfixturevalue(model)
     metadata = copy.deepcopy(metadata)
+    if isinstance(levels, tuple):
+        levels = [levels[0], *metadata["conformal"]["levels"][1:-1], levels[1]]
     metadata["conformal"]["levels"] = levels
     with pytest.raises(DataError, match="`conformal` is"):
         nn.Network.of_file(written(tmp_path / "h.bin", tensors, metadata))

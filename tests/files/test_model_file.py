@@ -579,7 +579,7 @@ def test_a_text_with_windows_line_ends_is_read_and_every_cut_is_refused(tmp_path
         (b"999999999\n2 1 \n0 \n0 0 \n", "line 2"),
         (b"2\n2 999999999 \n0 \n0 0 \n", "weight rows"),
         (b"2\n999999999 1 \n0 \n0 0 \n", "line 4"),
-        (b"2\n2 0 \n0 \n0 0 \n", "line 2"),
+        (b"2\n2 0 \n0 \n0 0 \n", "line 2: layer size '0'"),
         (b"2\n2 -1 \n0 \n0 0 \n", "line 2"),
         (b"2\n2 1.5 \n0 \n0 0 \n", "line 2"),
         (b"2\n2 1 \n0 \n0 x \n", "line 4: 'x' in column 2"),
@@ -596,6 +596,16 @@ def test_a_text_with_windows_line_ends_is_read_and_every_cut_is_refused(tmp_path
 )
 def test_a_text_that_is_not_as_it_says_is_refused_by_line(tmp_path, content, words):
     assert words in refused(tmp_path / "x.m", content, text_model.load)
+
+
+@pytest.mark.parametrize("place", [0, (1 << 16) - 1, 1 << 16, 90_000 - 1])
+def test_a_number_that_is_not_finite_is_refused_wherever_it_is(tmp_path, place):
+    nn.Network("300,300,1", "regression").export(tmp_path / "m.bin")
+    tensors, metadata = model_file.load(tmp_path / "m.bin")
+    tensors["layer0.weight"] = tensors["layer0.weight"].copy()
+    tensors["layer0.weight"].reshape(-1)[place] = np.nan
+    with pytest.raises(DataError, match="layer0.weight holds a number that is not fin"):
+        model_file.save(tmp_path / "m.bin", tensors, metadata)
 
 
 @pytest.mark.parametrize(

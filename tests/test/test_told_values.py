@@ -807,9 +807,13 @@ def test_columns_in_any_order_are_the_same_rows_with_the_same_persistence(order)
     given = nn.Dataset(x, y, "regression", columns=["a", "b", "c"], now=[1, 2])
     names = [given.columns[place] for place in order]
     now = [order.index(place) for place in given.now]
-    moved = nn.Dataset(x[:, order], y, "regression", columns=names, now=now)
+    places = tuple(7 + 2 * place for place in order)
+    facts = {"columns": names, "now": now, "places": places}
+    moved = nn.Dataset(x[:, order], y, "regression", **facts)
     read = as_read_by(net, moved)
     assert read.columns == given.columns
+    assert read.places == (7, 9, 11)
+    assert read.now == given.now
     assert (read.x == given.x).all()
     assert (read.persistence() == x[:, [1, 2]]).all()
     assert nn.test(net, moved) == nn.test(net, given)

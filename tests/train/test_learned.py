@@ -1,6 +1,9 @@
 """`learned` and `baseline`: whether a training did better than answering every row
 alike, and the warning if not."""
 
+import itertools
+import statistics
+
 import numpy as np
 import pytest
 from support.command_line import ONE, argv, succeed
@@ -542,3 +545,29 @@ def test_long_tails_are_no_marks():
     assert causes.far_from_others(
         np.append(rng.normal(size=400), [1e6, -9999])
     ).tolist() == [1e6, -9999]
+
+
+def plainly_far(values: list[float]) -> list[float]:
+    middle = statistics.median(values)
+    distances = [abs(value - middle) for value in values]
+    least = 30 * statistics.median(distances)
+    far = [distance for distance in distances if distance > least]
+    near = max(distance for distance in distances if distance <= least)
+    if not least or not far or 4 * len(far) > len(values) or min(far) <= 10 * near:
+        return []
+    return [v for v, d in zip(values, distances, strict=True) if d > least]
+
+
+def test_far_values_are_a_quarter_at_most_and_beyond_a_gap_as_by_a_plain_loop():
+    found = []
+    for count, nearest, distance in itertools.product(
+        (1, 4, 5, 6), (1, 3, 5), (29, 30, 31, 49, 50, 51)
+    ):
+        near = [1.0, -1.0] * 10
+        near[0] = nearest
+        far = [(-1.0) ** (k + 1) * distance for k in range(count)]
+        values = [*near[: 20 - count], *far]
+        expected = plainly_far(values)
+        assert causes.far_from_others(np.array(values)).tolist() == expected
+        found.append(len(expected))
+    assert {0, 1, 4, 5} == {*found}

@@ -382,7 +382,7 @@ def test_epochs_are_told_once_with_means_and_stopped_networks_count_by_their_bes
 def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(
     flags, vectors, monkeypatch
 ):
-    free = vectors * network("binary").parameter_count * 4 * 7 + 1
+    free = vectors * network("binary").parameter_count * 4 * 7
     monkeypatch.setattr(records, "available_memory", lambda: free)
     with pytest.raises(
         NnError, match="--networks 8: 8 networks need .* --networks 7 fits"
