@@ -34,7 +34,7 @@ def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(
 ):
     write_two_classes(folder / "two.csv", rows=3000)
     (folder / "m.bin").write_bytes(b"the model before")
-    given = argv("--layers 2,256,256,1 --epochs 100000 --batch_number 8 --backend seq")
+    given = argv("--layers 2,90,90,1 --epochs 100000 --batch_number 8 --backend seq")
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     read_until(process, "epoch ")
     process.send_signal(getattr(signal, name))

@@ -390,15 +390,8 @@ def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0(
     assert (above[:2] == draws).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "metric_name",
-    [
-        "log_loss",
-        "f1",
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("roc_auc", "pr_auc")),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("metric_name", ["log_loss", "f1", "roc_auc", "pr_auc"])
 def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name):
     """Its half width over 1.97 is the deviation of the importance over a dozen other
     tables of such rows."""
