@@ -23,7 +23,6 @@ from support.pages import Page, check_alone, named, texts
 from support.tables import csv_of
 
 import nn
-from nn.core.thresholds import cut_offs
 from nn.pages import model_page, task_blocks
 from nn.pages.chart import Plot
 from nn.pages.page import Table, html_of
@@ -31,7 +30,6 @@ from nn.test import binary_report, multiclass_report
 
 # how many pictures each has
 PAGES = {"numbers": 5, "two": 7, "three": 4, "images": 5, "explain": 7, "info": 1}
-VALIDATED = ["--validation", 0.3, "--monitor"]
 FRAMES = """<!DOCTYPE html><body><script>
 for (const width of [400, 1400]) {
   const frame = document.createElement("iframe");
@@ -270,7 +268,7 @@ def blocks_of_two_classes(truth, scores, threshold, weights=None):
     return result, named(block for block in blocks if isinstance(block, Plot))
 
 
-def test_two_classes_show_curves_with_threshold_and_calibration_and_one_class_none():
+def test_two_classes_show_curves_with_names_and_threshold_and_one_class_none():
     truth = np.array([0, 0, 1, 0, 1, 1])
     scores = np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
     result, pictures = blocks_of_two_classes(truth, scores, 0.25)
@@ -292,35 +290,11 @@ def test_two_classes_show_curves_with_threshold_and_calibration_and_one_class_no
     assert {"score", "class ok", "class fraud"} <= written["scores"]
     for name in ("precision-recall", "roc", "scores"):
         assert "threshold 0.25" in written[name]
-    scores = np.repeat([0.05, 0.45, 0.95], 100)
-    truth = (np.arange(300) % 100 < np.repeat([10, 50, 90], 100)).astype(int)
-    calibration = blocks_of_two_classes(truth, scores, 0.5)[1]["calibration"]
-    line = calibration.lines[0]
-    assert line.x == pytest.approx([0.05, 0.45, 0.95]), "shares of class 1"
-    assert line.y == pytest.approx([0.1, 0.5, 0.9]), "shares of class 1"
     _, pictures = blocks_of_two_classes(
         np.zeros(3, int), np.array([-1.0, 0.5, 3.0]), 0.5
     )
     assert list(pictures) == ["scores"]
     assert "class fraud" not in texts(pictures["scores"].svg())
-
-
-def test_the_mark_of_the_threshold_lies_on_the_curves():
-    """At 0.25 both fall on points that the curves pass."""
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 2, 300)
-    scores = rng.random(300).round(2)
-    weights = rng.random(300)
-    _, pictures = blocks_of_two_classes(truth, scores, 0.255, weights)
-    cuts = cut_offs(truth, scores, weights)
-    cases = (
-        ("precision-recall", cuts.recall, cuts.precision),
-        ("roc", cuts.fp / cuts.fp[-1], cuts.recall),
-    )
-    for name, x, y in cases:
-        lines = pictures[name].lines
-        mark = next(line for line in lines if line.look == "mark")
-        assert (np.abs(x - mark.x[0]) + np.abs(y - mark.y[0])).min() < 1e-12
 
 
 @pytest.mark.parametrize("classes", [3, 10, 60])
@@ -469,47 +443,6 @@ def test_a_model_shows_its_losses_and_errors(folder):
         assert labels <= {*written}, name
         assert f"pictures/{name}.svg" in files, name
     assert any(text.startswith("power: mean ") for text in written)
-
-
-@pytest.mark.parametrize(
-    "flags, shown",
-    [
-        ([*ONE, "--holdout", 0], {"loss": ["training rows"]}),
-        (
-            [*ONE, *VALIDATED, "roc_auc"],
-            {
-                "loss": ["validation rows"],
-                "metric": ["roc_auc while training; epoch {best} is the best"],
-            },
-        ),
-        ([*ONE, *VALIDATED, "loss"], {"loss": ["epoch {best}, the best"]}),
-        (
-            ["--train", *VALIDATED, "roc_auc", "--networks", 2],
-            {"loss": [], "metric": ["roc_auc while training; mean of 2 networks"]},
-        ),
-    ],
-)
-def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(
-    two, folder, flags, shown
-):
-    """Of several networks, each with its best epoch, none is marked."""
-    result = succeed(
-        *flags, *argv("--dataset two.csv --model m.bin --epochs 3 -q --json")
-    ).json
-    files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
-    expected = [f"p/{name}.svg" for name in shown]
-    assert [
-        file for file in files if file in ("p/loss.svg", "p/metric.svg")
-    ] == expected
-    for name, lines in shown.items():
-        path = folder / f"p/{name}.svg"
-        written = texts(path.read_text())
-        assert {line.format(best=result.get("best_epoch")) for line in lines} <= set(
-            written
-        )
-        assert "held-out rows" not in written
-    output = succeed("--info", "--model", "m.bin").out
-    assert ("validation loss" in output) == ("--validation" in flags)
 
 
 def test_what_cannot_be_drawn_or_written_is_said(trained, folder):

@@ -61,6 +61,38 @@ def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(
     )
 
 
+@pytest.mark.parametrize(
+    "history, monitor, members, shown",
+    [
+        ({"val_loss": None}, "loss", 1, {"loss": ["training rows"]}),
+        ({}, "loss", 1, {"loss": ["training rows", "held-out rows"]}),
+        (
+            {"val_metric": [5.0, 4.0]},
+            "loss",
+            1,
+            {"loss": ["training rows", "validation rows", "epoch 2, the best"]},
+        ),
+        (
+            {"val_metric": [0.6, 0.5]},
+            "roc_auc",
+            2,
+            {
+                "loss": ["training rows", "validation rows"],
+                "metric": ["validation rows"],
+            },
+        ),
+    ],
+)
+def test_losses_are_of_named_rows_and_one_network_alone_has_a_best_epoch(
+    history, monitor, members, shown
+):
+    history = {"loss": [3.0, 2.0], "val_loss": [4.0, 5.0], **history}
+    plots = model_page._losses_by_epoch(trained_by(history, monitor, members))
+    assert {plot.name: [line.name for line in plot.lines] for plot in plots} == shown
+    if members == 2:
+        assert plots[-1].title == "roc_auc while training; mean of 2 networks"
+
+
 def test_the_table_of_thresholds_has_the_costs_of_the_rule_of_the_training():
     """A false alarm costs 1, a missed row 5."""
     truth, scores, weights = two_classes(True)
