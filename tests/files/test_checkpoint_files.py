@@ -441,18 +441,16 @@ def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
 
 def test_a_run_that_is_done_again_keeps_those_behind_it(folder):
     runs = [checkpoints.RunFacts({"seed": seed}, "data", "omp") for seed in range(3)]
-    for made, epochs in (
-        (Checkpoint("c.ck"), "012"),
-        (Checkpoint("d.ck", None, "c.ck"), "5"),
-    ):
+    for path, before, epochs in (("c.ck", None, [0, 1, 2]), ("d.ck", "c.ck", [5])):
+        made = Checkpoint(path, resume=before)
         for facts, epoch in zip(runs, epochs):
             made.begin(facts, 1)
-            counts = {"epoch": int(epoch), "row": 0, "step": 4}
-            made.save([(counts, {"parameters": np.full(3, int(epoch))})])
+            counts = {"epoch": epoch, "row": 0, "step": 4}
+            made.save([(counts, {"parameters": np.full(3, epoch)})])
         made.finish()
-        read = Checkpoint(resume=made.path)
+        read = Checkpoint(resume=path)
         found = [read.begin(facts, 1)[0] for facts in runs]
-        for (counts, arrays), epoch in zip(found, [int(epochs[0]), 1, 2], strict=True):
+        for (counts, arrays), epoch in zip(found, [epochs[0], 1, 2], strict=True):
             assert counts["epoch"] == epoch
             assert arrays["parameters"].tolist() == [epoch] * 3
 
