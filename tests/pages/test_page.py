@@ -268,35 +268,6 @@ def blocks_of_two_classes(truth, scores, threshold, weights=None):
     return result, named(block for block in blocks if isinstance(block, Plot))
 
 
-def test_two_classes_show_curves_with_names_and_threshold_and_one_class_none():
-    truth = np.array([0, 0, 1, 0, 1, 1])
-    scores = np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
-    result, pictures = blocks_of_two_classes(truth, scores, 0.25)
-    written = {}
-    for name, picture in pictures.items():
-        written[name] = {*texts(picture.svg())}
-    assert list(written) == ["precision-recall", "roc", "scores", "calibration"]
-    assert {
-        "recall",
-        "precision",
-        f"area {result['pr_auc']:.4f}",
-        "by chance 0.5",
-    } <= written["precision-recall"]
-    assert {
-        "false positive rate",
-        f"area {result['roc_auc']:.4f}",
-        "by chance",
-    } <= written["roc"]
-    assert {"score", "class ok", "class fraud"} <= written["scores"]
-    for name in ("precision-recall", "roc", "scores"):
-        assert "threshold 0.25" in written[name]
-    _, pictures = blocks_of_two_classes(
-        np.zeros(3, int), np.array([-1.0, 0.5, 3.0]), 0.5
-    )
-    assert list(pictures) == ["scores"]
-    assert "class fraud" not in texts(pictures["scores"].svg())
-
-
 @pytest.mark.parametrize("classes", [3, 10, 60])
 def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     rng = np.random.default_rng(0)
@@ -353,44 +324,6 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
         alarms = 1000 * (at["tp"] + at["fp"]) / rows
         rates = [f"{at[key]:.4f}" for key in ("precision", "recall", "f1")]
         assert shown == [*rates, f"{alarms:.1f}", f"{at['fp'] + 5 * at['fn']:g}"]
-
-
-def test_the_page_of_a_test_has_intervals_and_costs(two, folder):
-    succeed(
-        *ONE,
-        *argv("--dataset two.csv --model m.bin --epochs 2 --threshold cost=1:5 -q"),
-    )
-    figures = succeed(
-        *argv("--test --model m.bin --report page.html --intervals -q --json")
-    ).json
-    text = (folder / "page.html").read_text()
-    shown = {*check_alone(text).texts}
-    ends = figures["intervals"]
-    assert {"95 % interval", "cost"} <= shown
-    assert {
-        " to ".join(f"{end:.4f}" for end in ends[name])
-        for name in ("precision", "roc_auc")
-    } <= shown
-
-
-def test_rows_that_a_model_errs_on_are_named():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=400)
-    word = np.array(["bad", "good", "good", "good"] * 100)
-    noise = rng.normal(size=400) * np.where(word == "bad", 5.0, 0.1)
-    columns = {"x": x, "word": word, "y": x + noise}
-    ds = nn.load(columns, target="y")
-    net = nn.Network.for_data(ds)
-    truth = ds.y.reshape(-1, 1)
-    nn.train(net, ds, epochs=2, holdout=0)
-    scores = truth - noise[:, None]
-    groups = task_blocks.groups(net, ds.x, truth, scores)
-    line = groups.lines[0][:3]
-    assert line == ["word", "bad", "100"]
-    assert "mean absolute error" in groups.headers
-    assert "No group of at least 20 rows errs" in task_blocks.groups(
-        net, ds.x, truth, truth + 1
-    )
 
 
 def test_curves_of_many_rows_make_no_large_pictures():

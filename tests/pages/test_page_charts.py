@@ -254,6 +254,7 @@ def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
     tables = tables_of(report.sections["Result"])
     lines = {line[0]: line for line in tables["metrics"].lines}
     assert (" to " in lines["RMSE"][2]) == has_intervals
+    assert tables["metrics"].headers[2] == ("95 % interval" if has_intervals else "")
     by_metric = {line[0]: line[1:] for line in tables["metrics by target"].lines}
     told = nn.test(net, nn.Dataset(x, y, "regression"), intervals=has_intervals)
     for text, target in zip(by_metric["RMSE"], told["per_target"], strict=True):

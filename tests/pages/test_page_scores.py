@@ -44,6 +44,8 @@ def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
     true_area = metrics.roc_auc_score(truth, scores, sample_weight=weights)
     assert area(drawn) == pytest.approx(true_area, abs=NEAR)
     assert f"area {true_area:.4f}" in texts(picture.svg())
+    assert picture.x.label == "false positive rate"
+    assert picture.y.label == "true positive rate (recall)"
     if weights is None:
         w = np.ones(len(truth))
     else:
@@ -281,6 +283,13 @@ def test_each_of_several_targets_has_its_own_curves(weighted, in_folds):
         assert np.allclose(points, expected, atol=NEAR)
 
 
+def test_rows_of_one_class_have_no_curves_and_no_scores_of_another():
+    _result, blocks = blocks_of(np.zeros(3, int), np.array([-1.0, 0.5, 3.0]), 0.5)
+    pictures = pictures_of(blocks)
+    assert list(pictures) == ["scores"]
+    assert [line.name for line in pictures["scores"].lines][:-1] == ["class ok"]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_drawn_scores_are_shares_of_each_class_by_fortieths(weighted):
     rng = np.random.default_rng(6)
@@ -307,6 +316,8 @@ def test_the_drawn_scores_are_shares_of_each_class_by_fortieths(weighted):
         for k in range(40):
             shares[label, k] = w[is_of_class & (place == k)].sum() / total
     least = shares[shares > 0].min() / 2
+    names = [line.name for line in picture.lines]
+    assert names == ["class ok", "class fraud", "threshold 0.3"]
     for label in (0, 1):
         drawing = Drawing(picture, (False, True))
         corners = drawing.points(f"a f{label} s{label}")
