@@ -195,6 +195,10 @@ def test_the_answer_has_the_rates_of_the_rows():
         f" ({hits / called:.0%}; of rows named by chance {positives / weights.sum():.0%} would be). "
         f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4g}."
     ).replace("%,", " %,").replace("%;", " %;").replace("% would", " % would")
+    named_target = nn.Network("2,1", "binary")
+    named_target.targets = ["kind"]
+    sentence = task_blocks.answer(named_target, result, "rows")
+    assert sentence.startswith(f"kind = 1: of {positives:.1f} such rows among 240 rows")
     truth = np.array([0, 0, 1, 2, 0, 1])
     scores = np.eye(3)[[0, 1, 1, 1, 0, 1]]
     several = nn.Network("2,3", "multiclass")
@@ -206,14 +210,13 @@ def test_the_answer_has_the_rates_of_the_rows():
     )
     truth = np.array([[1.0], [2.0], [6.0]])
     predicted = np.array([[2.0], [2.0], [4.0]])
-    answer = task_blocks.answer(
-        nn.Network("2,1", "regression"), regression_report(truth, predicted), "rows"
-    )
+    result = regression_report(truth, predicted) | {"intervals": {"mae": [0.5, 2.25]}}
+    answer = task_blocks.answer(nn.Network("2,1", "regression"), result, "rows")
     rmse = (5 / 3) ** 0.5
     r2 = 1 - 5 / 14
     by_mean = np.std(truth)
     assert answer == (
-        f"On 3 rows the model is off by 1 on average, by {rmse:.4g} as root mean square;"
+        f"On 3 rows the model is off by 1 (95 %: 0.5 to 2.25) on average, by {rmse:.4g} as root mean square;"
         f" always naming the mean is off by {by_mean:.4g}. R2 {r2:.4g}."
     )
 
