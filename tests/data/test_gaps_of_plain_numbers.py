@@ -5,6 +5,7 @@ import ctypes
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,12 +66,19 @@ def predictions(dataset: str, *flags) -> tuple[str, str]:
     return done.out, done.err
 
 
-@pytest.fixture(params=list(KINDS))
-def model(request, folder) -> nn.Model:
-    """A model of each kind, in m.bin too; train.csv has its data."""
-    saved(numbers(), "train.csv")
-    trained = nn.fit("train.csv", holdout=0, epochs=3, **KINDS[request.param])
-    trained.save("m.bin")
+@pytest.fixture(scope="module", params=list(KINDS))
+def trained(request, tmp_path_factory) -> Path:
+    """A folder with a model of each kind in m.bin, and its data in train.csv."""
+    folder = tmp_path_factory.mktemp(request.param)
+    data = saved(numbers(), str(folder / "train.csv"))
+    model = nn.fit(data, holdout=0, epochs=3, **KINDS[request.param])
+    model.save(folder / "m.bin")
+    return folder
+
+
+@pytest.fixture
+def model(trained, folder) -> nn.Model:
+    shutil.copytree(trained, folder, dirs_exist_ok=True)
     return nn.Model.load("m.bin")
 
 

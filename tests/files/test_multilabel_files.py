@@ -5,6 +5,7 @@ import ctypes
 import io
 import math
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -27,12 +28,20 @@ def write(path, rows: int = 80) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-@pytest.fixture
-def trained(folder):
-    """The networks of a model of two targets, in m.bin."""
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A folder with a model of two targets in m.bin, and its data in t.csv."""
+    folder = tmp_path_factory.mktemp("two")
     write(folder / "t.csv")
-    given = "--dataset", "t.csv", "--target", "p,q", "--epochs", 20, "-q"
-    succeed(*ONE, *given, "--networks", 2, "--model", "m.bin")
+    given = "--dataset", folder / "t.csv", "--target", "p,q", "--epochs", 20, "-q"
+    succeed(*ONE, *given, "--networks", 2, "--model", folder / "m.bin")
+    return folder
+
+
+@pytest.fixture
+def trained(kept, folder):
+    """The networks of the model."""
+    shutil.copytree(kept, folder, dirs_exist_ok=True)
     return nn.Model.load("m.bin").network
 
 
