@@ -349,25 +349,6 @@ def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(
     assert np.abs(rows.x).max() < 100
 
 
-def test_a_curve_is_the_mean_by_weights():
-    x, y, _ = table(40)
-    x[::5] /= 1000
-    ds = nn.load(x, y=y)
-    ds.weights = np.arange(40) % 3 + 1.0
-    twice = nn.load(
-        np.repeat(x, np.arange(40) % 3 + 1, axis=0),
-        y=np.repeat(y, np.arange(40) % 3 + 1),
-    )
-    net = nn.Network.for_data(ds, QUICK["layers"])
-    nn.train(net, ds, epochs=1, holdout=0.0)
-    weighted = dict(curves(net, ds, ["1"])["1"])
-    repeated = dict(curves(net, twice, ["1"])["1"])
-    shared = weighted.keys() & repeated.keys()
-    assert len(shared) > 5
-    for value in shared:
-        np.testing.assert_allclose(weighted[value], repeated[value], rtol=1e-6)
-
-
 def test_the_median_of_many_rows_is_that_of_every_second_one_by_its_weight(monkeypatch):
     monkeypatch.setattr(medians, "MEDIAN_ROWS", 4)
     x = np.array([[1.0], [5.0], [2.0], [5.0], [3.0], [5.0], [9.0]], np.float32)
