@@ -29,6 +29,9 @@ MADE = {  # module, argument of a function of re -> the patterns that it may be
         r"(?<!\w)1(?!\w)",
         r"(?<!\w)x(?!\w)",
     ],
+    ("pages/model_page.py", "'|'.join(map(re.escape, longer_first))"): [
+        re.escape("folder/m.bin") + "|" + re.escape("m.bin")
+    ],
 }
 
 
