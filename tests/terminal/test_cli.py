@@ -53,6 +53,17 @@ def test_training_tells_its_figures_as_one_json_object(two):
     assert result["val_loss"] is None
 
 
+def test_testing_two_classes_names_them(folder):
+    """The rarer one is positive."""
+    lines = [f"{k % 7},{'bad' if k % 3 == 0 else 'good'}\n" for k in range(60)]
+    (folder / "t.csv").write_text("".join(["a,kind\n", *lines]))
+    succeed(*ONE, *argv("--dataset t.csv --model m.bin --epochs 1 -q"))
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    table = succeed("--test", "--model", "m.bin").out
+    counts = rf"{figures['fn']} FN +{figures['tp']} TP"
+    assert re.search(rf"^true bad +{counts}$", table, re.MULTILINE)
+
+
 def test_testing_several_classes_names_them(folder):
     write_three_classes(folder / "three.csv")
     succeed(*ONE, *argv("--dataset three.csv --model m.bin --epochs 1"))
