@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from support.tables import trained_on
 
 import nn
-from nn.data import loading
+from nn.data import loading, row_memory
 from nn.data.column import Column
 from nn.data.encoders import CategoryEncoder, DateEncoder, NumberEncoder
 from nn.data.encoding import Encoding
-from nn.data.row_encoder import MOST_KNOWN
 from nn.data.table_rows import TableRows
 
 ROWS = 90
@@ -96,14 +95,15 @@ def test_numbers_of_numpy_and_names_with_blanks_are_read_as_they_are(trained):
     np.testing.assert_array_equal(net.predict(half), net.predict({**row, "usual": 0.1}))
 
 
-def test_no_more_words_are_remembered_than_there_is_room_for(trained):
+def test_no_more_words_are_remembered_than_there_is_room_for(trained, monkeypatch):
+    monkeypatch.setattr(row_memory, "MOST_KNOWN", 40)
     table, net = trained
     row = row_of(table, 5)
     expected = net.predict(row)
-    for k in range(3 * MOST_KNOWN // 2):
+    for k in range(60):
         net.predict({**row, "word": f"other {k}"})
     known = net.row_memory._known
-    assert max(map(len, known)) <= MOST_KNOWN
+    assert max(map(len, known)) <= 40
     np.testing.assert_array_equal(net.predict(row), expected)
 
 
