@@ -11,6 +11,7 @@ from support.packs import data, network
 from support.tables import csv_of
 
 import nn
+from nn.core import bootstrap
 from nn.core.bootstrap import Sampling, intervals
 from nn.core.metrics import Judged
 from nn.data.splits import _fold_by_twins, fold_rows
@@ -424,9 +425,10 @@ def test_a_date_among_the_inputs_and_no_time_is_told_in_one_line(flags, count, f
 
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-def test_intervals_of_folds_draw_all_copies_of_a_row_at_once(task):
+def test_intervals_of_folds_draw_all_copies_of_a_row_at_once(task, monkeypatch):
     """Each row is there three times: its interval is wider by the root of three than if
-    each told something new."""
+    each told something new, which a thousand resamples know to some percent."""
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 1000)
     ds, _ = with_twins(task, ROWS, 3)
     nets = [network(task, seed) for seed in (1, 2)]
     for net in nets:

@@ -81,6 +81,7 @@ def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold
             "schedule",
             "number_embedding",
             "clip",
+            "scale_rate",
         )
     }
     alone = nn.Network.for_data(
