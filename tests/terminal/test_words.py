@@ -1,7 +1,6 @@
 """What people type who know other programs, or slip: each gets an answer in the words
 they typed, with what they meant."""
 
-import numpy as np
 import pytest
 
 import nn
@@ -181,17 +180,3 @@ def test_one_row_of_a_frame_is_a_frame():
     with pytest.raises(nn.DataError, match=r"frame\.iloc\[\[0\]\]"):
         model.predict(frame.iloc[0])
     assert len(model.predict(frame.iloc[[0]])) == 1
-
-
-@pytest.mark.slow
-def test_a_training_tells_what_differs_between_candidates(tmp_path):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(150, 2))
-    lines = [f"{a:.4f},{b:.4f},{'yn'[int(a * b > 0)]}" for a, b in x]
-    (tmp_path / "d.csv").write_text("a,b,c\n" + "\n".join(lines) + "\n")
-    told = succeed("train", tmp_path / "d.csv", "-m", tmp_path / "d.bin", "-v").err
-    candidates = [line for line in told.splitlines() if line.startswith("candidate ")]
-    assert len(candidates) > 1
-    texts = [line.split(": ")[1] for line in candidates]
-    assert len({*texts}) == len(texts)
-    assert any(text.startswith("the same with ") for text in texts), texts

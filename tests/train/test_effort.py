@@ -448,13 +448,13 @@ class Candidates(Callback):
 
     def __init__(self):
         self.shares = []
-        self.ended_ones = 0
+        self.told = []
 
     def begin(self, shares):
         self.shares = shares
 
     def ended(self, layers, loss):
-        self.ended_ones += 1
+        self.told.append(layers)
 
 
 def test_shares_are_of_operations_and_all_candidates_that_were_tried_are_told():
@@ -468,7 +468,11 @@ def test_shares_are_of_operations_and_all_candidates_that_were_tried_are_told():
     costs = np.array([entry.operations for entry in planned])
     assert told.shares == pytest.approx((costs / costs.sum()).tolist())
     assert len({*told.shares}) > 1
-    assert model.metrics["tried"] == told.ended_ones == 3
+    assert model.metrics["tried"] == len(told.told) == 3
+    first, second, third = told.told
+    assert first == "3,128:silu,dropout0.1,64:silu,dropout0.1,1:linear"
+    assert second == "the same with 16 ranges for each number"
+    assert third.startswith("3,60:relu,")
     assert len(model.metrics["chosen"]) < 3, "the data should be such that some are not"
 
 
