@@ -128,10 +128,13 @@ case $script in
     *) nn --train --model m.bin "$@" ;;
 esac""",
 }
-# as `nn`, but for a choice of networks that tries the cheapest ones alone
+# as `nn`, but for a choice of networks that tries the cheapest ones alone, and for
+# intervals by few resamples
 TRY_FEW = """exec "$PYTHON" -c 'import sys
+from nn.core import bootstrap
 from nn.nn_aux import EFFORTS
 EFFORTS["standard"] = EFFORTS["quick"] = 1e6
+bootstrap.RESAMPLES = 100
 from nn.cli import main
 sys.exit(main())' "$@" """
 READ_FLAGS = """exec "$PYTHON" -c 'import sys
