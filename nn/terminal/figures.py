@@ -211,11 +211,15 @@ def target_lines(
 
 
 def bytes_text(size: int) -> str:
-    """Return bytes in the unit of which there is one or more."""
-    power = int(math.log(max(size, 1), 1024))
+    """Return bytes in the unit of which there is one or more, as it is rounded."""
+    value = size
+    power = 0
+    while round(value, 1) >= 1024:
+        value /= 1024
+        power += 1
     if power == 0:
         return f"{size} bytes"
-    return f"{size / 1024**power:.1f} {'KMGTPE'[power - 1]}iB"
+    return f"{value:.1f} {'KMGTPE'[power - 1]}iB"
 
 
 def class_lines(rows: Sequence[dict]) -> list[list[str]]:

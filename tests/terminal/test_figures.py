@@ -775,6 +775,8 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
         (1023, "1023 bytes"),
         (1024, "1.0 KiB"),
         (1536, "1.5 KiB"),
+        ((1 << 20) - 1, "1.0 MiB"),
+        (1 << 50, "1.0 PiB"),
         (3 << 30, "3.0 GiB"),
         (5 << 39, "2.5 TiB"),
     ],
