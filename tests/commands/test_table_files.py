@@ -186,7 +186,8 @@ def test_a_suffix_of_another_format_is_refused_before_any_work(folder, suffix):
         result = run(*call, "-o", f"p.{suffix}")
         assert result.code == 2
         assert result.err.count("\n") == 1
-        assert f"p.{suffix}" in result.err
+        assert f"nn: --output p.{suffix}: " in result.err
+        assert "--output," not in result.err
     assert os.listdir(folder) == ["t.csv"]
 
 

@@ -48,7 +48,7 @@ def test_targets_that_are_not_there_and_too_few_or_too_many_columns_for_a_networ
         write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a"
     )
     path = write("a,b,c,d\n1,2,3,0\n1,2,4,1\n")
-    assert "4 columns, expected 31 (30 inputs and a target)" in failure(
+    assert "4 columns, expected 31 (30 inputs and a target);" in failure(
         path, inputs=30, outputs=1
     )
     assert "or 5 (2 inputs and 3 outputs)" in failure(path, inputs=2, outputs=3)

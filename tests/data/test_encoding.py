@@ -640,6 +640,11 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason_unless_all_would
         ([1] * 9, "nearly every value differs"),
         ([2] + [1] * 9, "nearly every value differs"),
         ([2] * 5 + [1] * 50, "nearly every value differs"),
+        ([1, 1], None),
+        ([5] + [1] * 20, None),  # a fifth of the rows is enough
+        ([5] + [1] * 21, "nearly every value differs"),
+        ([4] * 5 + [1] * 80, "nearly every value differs"),
+        ([4] * 5 + [1] * 79, "nearly every value has fewer than 5 rows"),
     ],
 )
 def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is_not(

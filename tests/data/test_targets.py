@@ -444,6 +444,9 @@ def test_a_column_determines_classes_in_all_rows_or_is_not_told(classes, last):
     ds = nn.load(table, target="y", task="binary" if classes == 2 else "multiclass")
     told = [line.split()[1] for line in ds.remarks if "determines y in all" in line]
     assert told == ([] if last else ["number", "word"][classes > 2 :])
+    touching = np.where(y == 0, -1, 1) * np.abs(NOISE)
+    touching[:2] = 0  # a row of each of two classes
+    assert not any("determines" in line for line in remarks(y, touching=touching))
 
 
 def test_a_sum_whose_first_rows_are_all_alike_is_told():
