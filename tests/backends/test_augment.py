@@ -4,6 +4,7 @@ for any thread count."""
 import numpy as np
 import pytest
 from support.distances import relative_distance
+from support.epochs import settings
 from support.moved_images import check_moves
 from support.networks import flattened
 
@@ -34,6 +35,13 @@ def test_images_are_moved_as_the_rule_says(processor, shape, augment, dtype):
         y,
         augment,
     )
+
+
+def test_a_side_of_one_pixel_moves_nowhere_and_others_a_tenth():
+    how = settings(augment="both")
+    assert how.moves((30, 1, 1)) == (0, 0, 0)
+    assert how.moves((3, 20, 1)) == (2, 0, 0)
+    assert how.moves((1, 1, 11)) == (0, 2, 1)
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(200, 64), (2100, 2000)])

@@ -141,6 +141,9 @@ def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
             ),
             False,
         ),
+        # of two columns of words half of which come again
+        ("a,b,1\nx,u,2\nx,u,3\ny,v,4\ny,v,5\n", True),
+        ("a,b,1\nx,u,2\nx,u,3\ny,v,4\nz,w,5\n", False),
     ],
 )
 def test_a_header_is_told_by_the_columns(write, text, has_header):

@@ -493,6 +493,8 @@ def test_a_training_and_a_test_say_how_folders_of_classes_look(gallery, tmp_path
 
 def test_pictures_beside_class_folders_are_told_in_a_training(gallery, warnings_of):
     path = gallery("set", {"a/1.png": GREY, "b/2.png": GREY, "3.png": GREY})
+    assert load(path, labelled=False).rows == 3
+    assert not warnings_of()
     assert load(path).rows == 2
     assert warnings_of() == [f"{path}: ignored pictures that lie in no class folder: 1"]
 
