@@ -314,10 +314,11 @@ def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
     parts = []
     x = left
     y = HEIGHT + 4
+    most = min(LONGEST_LABEL, int((PLOT_WIDTH - left - 28) / LETTER))
     for line in named:
-        name = cut_line(line.name, LONGEST_LABEL)
+        name = cut_line(line.name, most)
         width = 28 + LETTER * len(name)
-        if x > left and x + width > PLOT_WIDTH:
+        if x + width > PLOT_WIDTH:
             x = left
             y += 17
         if line.look in ("dots", "mark"):

@@ -58,6 +58,7 @@ def test_an_image_of_more_pixels_has_every_second_or_third_of_them():
     assert np.array_equal(pixels_of(page.image_of(image)), image[::3, ::3])
     assert np.array_equal(pixels_of(page.image_of(image[:96])), image[:96:2, ::2])
     assert np.array_equal(pixels_of(page.image_of(image[:48])), image[:48])
+    assert np.array_equal(pixels_of(page.image_of(image.T)), image.T[::3, ::3])
 
 
 def test_a_logarithmic_axis_is_one_from_twenty_times_and_places_are_of_logarithms():
@@ -133,6 +134,12 @@ def test_a_comparison_shows_each_models_own_numbers():
     ]
     assert table.lines == expected
     assert differ.lines == [["7", "1.5", "0.123", "2; 3"]]
+    for models in (["x/m", "x/m2/n"], ["x/m2/n", "x/m"]):  # one begins as the other
+        verdict = f"{models[0]} is better than {models[1]}"
+        named = dict(models=models, rows=12, verdict=verdict, metrics={}, disagree=[])
+        names = [model[-1] for model in models]
+        answer = f"{names[0]} is better than {names[1]}."
+        assert model_page.page_of_comparison(named).answer == [answer]
     for models in (["a.bin", "x/a.bin"], ["x/a.bin", "a.bin"]):
         verdict = f"{models[1]} is better than {models[0]}: RMSE 1 beside 2"
         named = dict(models=models, rows=12, verdict=verdict, metrics={}, disagree=[])
@@ -443,13 +450,18 @@ def test_of_many_words_the_eight_most_frequent_are_groups():
     assert sorted(line[1] for line in groups.lines) == ["w0", "w7"]
 
 
-def test_a_legend_stays_within_the_picture_and_lines_from_the_eighth_on_are_dashed():
+@pytest.mark.parametrize("unit", [1, 1e12])  # whose ticks leave a legend less room
+def test_a_legend_stays_within_the_picture_and_lines_from_the_eighth_on_are_dashed(
+    unit,
+):
     lines = []
     for k in range(9):
-        lines.append(Line(f"a line of a rather long name, {k}", [0, 1], [k, k + 1]))
+        name = f"a line of a name with forty-one letters {k}"
+        lines.append(Line(name, [0, 1], [unit * k, unit * (k + 1)]))
     svg = Plot("p", "t", Axis("x"), Axis("y"), lines).svg()
     names = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">(a line[^<]*)<', svg)
     assert [text[-1] for *_, text in names] == list("012345678")
+    assert names[0][1] == "294"
     for x, _, text in names:
         assert float(x) + 7 * len(text) <= 440
     assert len({y for _, y, _ in names}) >= 5
@@ -513,3 +525,12 @@ def test_the_command_of_a_page_drops_columns_by_names_that_tell_them(unused, dro
 )
 def test_a_long_word_may_end_a_line_behind_its_marks_but_no_number(text, broken):
     assert page._with_breaks(text) == broken
+
+
+def test_a_word_or_a_header_of_eleven_letters_may_end_a_line_anywhere():
+    lines = [["eleven_long", "1"], ["twelve/elevenletter", "12345678901"]]
+    lines.append(["elevenlette", "2"])
+    table = Table("t", ["ten letter", "elevenlette"], lines)
+    cells = re.findall(r"<t[hd]( [^>]*|)>", page._html_table(table))
+    are_long = ["long" in attributes for attributes in cells]
+    assert are_long == [False, True, False, False, True, False, True, False]
