@@ -56,7 +56,7 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         remark_on_rows_apart,
         unseen_of,
     )
-    from ..test.trained_rows import Trained, trained_on
+    from ..test.trained_rows import ON_NONE, Trained, trained_on
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
@@ -68,19 +68,19 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         # whose columns are judged by networks that know the rows
         if not (flags.explain and net.crossed.is_retrained):
             remark_on_rows_apart(net, len(fold_scores[0]), model)
-        return ds, fold_scores, OUT_OF_FOLD, Trained.none_of(len(fold_scores[0]))
+        return ds, fold_scores, OUT_OF_FOLD, ON_NONE
     if "folds" in net.config and not net.holdout:
         check_crossed(net, model)
         ds = training_dataset(net, model, force=flags.force, memory=flags.memory)
         fold_scores = out_of_fold(net, ds)
-        return ds, fold_scores, OUT_OF_FOLD, Trained.none_of(len(fold_scores[0]))
+        return ds, fold_scores, OUT_OF_FOLD, ON_NONE
     ds = held_out(
         net, model, whole=flags.reference, force=flags.force, memory=flags.memory
     )
     if net.holdout and knows_earlier_rows(net.row_hashes):
         return ds, None, "held-out rows", trained_on(net, ds)
     if net.holdout:
-        return ds, None, "held-out rows", Trained.none_of(ds.rows)
+        return ds, None, "held-out rows", ON_NONE
     count = ds.rows
     if net.config.get("reference"):
         count = None

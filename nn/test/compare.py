@@ -16,7 +16,7 @@ from ..nn import Network
 from ..nn_aux import METRICS, loss_of
 from ..utils import DataError, UsageError
 from .reports import sampling_of, sampling_of_copies, truth_and_scores
-from .trained_rows import Trained, trained_on
+from .trained_rows import ON_NONE, Trained, trained_on
 
 # the metric of the verdict, by task, where the loss of both models has none
 DECIDES = {
@@ -57,7 +57,7 @@ class Side(NamedTuple):
             return cls(net, ds, None, trained_on(net, ds))
         rows, _, scores = fold_scores
         kept = FoldRows(net.crossed.threshold_of_row, net.crossed.of_row)
-        return cls(net, ds.of_rows(rows), scores, Trained.none_of(len(rows)), kept)
+        return cls(net, ds.of_rows(rows), scores, ON_NONE, kept)
 
     @property
     def rows(self) -> np.ndarray:
@@ -82,7 +82,7 @@ class Side(NamedTuple):
             self.crossed.threshold_of_row[places], self.crossed.fold_of_row[places]
         )
         scores = self.scores[places]
-        return Side(self.net, ds, scores, Trained.none_of(len(rows)), kept)
+        return Side(self.net, ds, scores, ON_NONE, kept)
 
 
 def check_same_outputs(nets: Sequence, names: Sequence[str]) -> None:

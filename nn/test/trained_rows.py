@@ -30,12 +30,6 @@ class Trained(NamedTuple):
     count: int | None
     is_exact: bool = True
 
-    @classmethod
-    def none_of(cls, rows: int) -> Trained:
-        """Return what is said of rows that were held out, or are judged by networks
-        that do not know them."""
-        return cls(rows, 0)
-
     @property
     def spoils_figures(self) -> bool:
         """Return whether figures on these rows are to be told with a warning."""
@@ -54,6 +48,10 @@ class Trained(NamedTuple):
         return (
             f"{model} was trained on {about}{self.count:,} of these {self.rows:,} rows"
         )
+
+
+# however many rows were held out, or are judged by networks that do not know them
+ON_NONE = Trained(0, 0)
 
 
 def trained_on(net: Network, ds: Dataset) -> Trained:

@@ -677,7 +677,13 @@ def test_contributions_are_the_same_in_however_many_blocks(tmp_path, monkeypatch
     explainers = [Explainer(net, ds.x, 20, seed=0) for _ in range(2)]
     monkeypatch.setattr(shapley, "WALKED", 1)
     assert explainers[0].rows_at_a_time(256) == shapley.CHECKED
-    whole = list(_contributions(explainers[0], ds.x[:20], [], None))
+    steps = []
+    told = _contributions(
+        explainers[0], ds.x[:20], [], lambda *step: steps.append(step)
+    )
+    whole = list(told)
+    ends = np.cumsum([len(block[0]) for block in whole])
+    assert steps == [(end, 20) for end in ends]
     monkeypatch.setattr(shapley, "WALKED", 1 << 30)
     assert explainers[1].rows_at_a_time(256) == 256
     (at_once,) = _contributions(explainers[1], ds.x[:20], [], None)
