@@ -47,7 +47,8 @@ def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(b
 def test_a_forked_process_is_told_in_one_line_that_cuda_does_not_work(backend):
     command = [
         sys.executable,
-        *argv(f"-W ignore::DeprecationWarning -c {FORKED}"),
+        *argv("-W ignore::DeprecationWarning -c"),
+        FORKED,
         backend,
     ]
     done = subprocess.run(
