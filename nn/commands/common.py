@@ -56,7 +56,7 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         remark_on_rows_apart,
         unseen_of,
     )
-    from ..test.trained_rows import ON_NONE, Trained, trained_on
+    from ..test.trained_rows import ON_NONE, trained_on
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
@@ -77,14 +77,11 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
     ds = held_out(
         net, model, whole=flags.reference, force=flags.force, memory=flags.memory
     )
-    if net.holdout and knows_earlier_rows(net.row_hashes):
+    if not net.holdout:
+        return ds, None, "rows", trained_on(net, ds)
+    if knows_earlier_rows(net.row_hashes):
         return ds, None, "held-out rows", trained_on(net, ds)
-    if net.holdout:
-        return ds, None, "held-out rows", ON_NONE
-    count = ds.rows
-    if net.config.get("reference"):
-        count = None
-    return ds, None, "rows", Trained(ds.rows, count)
+    return ds, None, "held-out rows", ON_NONE
 
 
 def drift_told(net, ds):

@@ -75,6 +75,8 @@ def test_reference_tests_all_rows(two):
     for flags in (["--reference"], []):
         result = succeed("--test", "--model", "m.bin", *flags, "--json")
         assert result.json["rows"] == 60, flags
+        assert result.json["trained_rows"] is None
+        assert "trained on" not in result.err
 
 
 def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):

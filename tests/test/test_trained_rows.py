@@ -135,8 +135,10 @@ def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     model = nn.Model.load("folds.bin")
     assert alone.pop("drift") is None, "of rows of the training"
     assert model.test("t.csv") == alone == model.test(nn.load("t.csv"))
-    importance = succeed("explain", "folds.bin", "t.csv", "--json").json["importance"]
-    assert importance == succeed("explain", "folds.bin", "--json").json["importance"]
+    explained = succeed("explain", "folds.bin", "t.csv", "--json").json
+    assert explained == succeed("explain", "folds.bin", "--json").json
+    assert explained["trained_rows"] == 0
+    importance = explained["importance"]
     assert model.importance("t.csv").baseline == importance["baseline"]
     succeed("test", "folds.bin", "t.csv", "--report", "r.md")
     page = Path("r.md").read_text()

@@ -40,6 +40,15 @@ def test_the_module_is_its_name_in_another_process():
     assert len(pickle.dumps(nn)) < 100
 
 
+def test_a_copy_computes_where_the_network_does_unless_it_is_asked_otherwise():
+    net = nn.Network("2,1", "binary", backend="seq", threads=1, dtype="float64")
+    elsewhere = net.copied("float32", backend="omp", threads=2)
+    for other in (net.copied(), pickle.loads(pickle.dumps(net))):
+        assert (other.backend, other.threads, other.dtype) == ("seq", 1, "float64")
+    there = (elsewhere.backend, elsewhere.threads, elsewhere.dtype)
+    assert there == ("omp", 2, "float32")
+
+
 def test_a_function_that_uses_nn_goes_to_another_process():
     cloudpickle = pytest.importorskip(
         "cloudpickle", reason="cloudpickle is not installed"
