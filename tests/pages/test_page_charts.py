@@ -48,6 +48,10 @@ def test_a_table_of_a_page_has_its_cells_in_order_and_its_shades_on_the_numbers(
     expected = [None, None, None, None, "0.25", "0.50", None, "0.75", None]
     assert [None if shade is None else shade[1] for shade in shades] == expected
     assert ["word" in attributes for attributes, _ in cells] == [True, False, False] * 3
+    special = r"a\`*_[]<>|#&b"
+    escaped = page._markdown_table("", [special], [])
+    escaped = escaped.removesuffix(" |\n| --- |").removeprefix("| ")
+    assert escaped == "a" + "".join(f"\\{c}" for c in special[1:-1]) + "b"
     assert page._markdown_table("", table.headers, table.lines) == (
         "| name | x | y |\n| --- | --- | --- |\n| a | 1 | 2 |\n| b | 3 | 4 |"
     )

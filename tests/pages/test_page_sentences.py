@@ -1,6 +1,8 @@
 """Losses, columns and sentences of a page, computed another way."""
 
+import os
 import re
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,6 +15,7 @@ import nn
 from nn.pages import model_page, task_blocks
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.drift import ColumnDrift
+from nn.test.sureness import Held
 
 
 def trained_by(history: dict, monitor: str = "loss", members: int = 1):
@@ -219,6 +222,54 @@ def test_the_answer_has_the_rates_of_the_rows():
         f"On 3 rows the model is off by 1 (95 %: 0.5 to 2.25) on average, by {rmse:.4g} as root mean square;"
         f" always naming the mean is off by {by_mean:.4g}. R2 {r2:.4g}."
     )
+    several = nn.Network("2,4", "regression")
+    truth = np.array([[1.0], [2.0], [6.0]]) * np.ones(4)
+    for targets, subject in (("abc", "a, b, c"), ("abcd", "a, b, c and 1 more")):
+        several.targets = list(targets)
+        result = regression_report(truth, truth)
+        answer = task_blocks.answer(several, result, "rows")
+        assert answer == (
+            f"{subject}: on 3 rows the model is off by 0 on average, by 0 as root mean square. R2 1."
+        )
+
+
+def test_a_file_has_the_day_of_universal_time_and_targets_that_miss_are_not_positive(
+    folder, monkeypatch
+):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        (folder / "t.csv").touch()
+        os.utime("t.csv", (1710718200, 1710718200))  # 08:30 of the next day in Tokyo
+        tested = model_page.Tested(None, SimpleNamespace(path="t.csv"))
+        assert model_page._of_file(tested, "rows") == "rows of t.csv (2024-03-17)"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    net = nn.Network("2,3", "multilabel")
+    net.targets = ["a", "b", "c"]
+    for labels, told in (([1, np.nan, 1], "a, c"), ([0, np.nan, 0], "none")):
+        assert task_blocks._positive_of(net, np.array(labels)) == told
+
+
+@pytest.mark.parametrize("task", ["binary", "multilabel"])
+def test_the_surest_rows_of_two_classes_are_those_far_from_a_half(task):
+    scores = np.linspace(0.005, 0.995, 100)[:, None]
+    if task == "multilabel":
+        scores = scores * [1, 0.5]
+    net = nn.Network(f"2,{scores.shape[1]}", task)
+    likeliest = np.maximum(scores, 1 - scores)
+    widths = 2 - (likeliest > 0.9)
+    held = Held(0.9, likeliest > 0.7, widths)
+    tables = task_blocks.sureness(net, held, scores, None)
+    assert len(tables) == scores.shape[1]
+    for k, table in enumerate(tables):
+        order = np.argsort(likeliest[:, k], kind="stable")
+        for line, rows in zip(table.lines, np.split(order, 5), strict=True):
+            assert line[1] == "20"
+            share = np.mean(likeliest[rows, k] > 0.7)
+            assert line[2] == f"{100 * share:.1f} %"
+            assert float(line[3]) == pytest.approx(np.mean(widths[rows, k]))
 
 
 def test_the_page_says_which_networks_judge_rows_out_of_fold():
