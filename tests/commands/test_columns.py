@@ -55,14 +55,14 @@ def test_columns_of_predictions_and_of_the_file_have_the_names_that_are_asked_fo
 
 
 def test_any_column_is_written_in_any_order_and_more_than_once(passengers):
-    wished = 'p=score 1,"Name, full",again=PassengerId,years=1,true,n=row,n2=row'
+    wished = 'p=score 1,"Name, full",again=PassengerId,years=1,true,n=row,n2=row,p2=PassengerId'
     succeed("predict", "m.bin", "t.csv", "--columns", wished, "-o", "sub.jsonl")
     lines = (passengers / "sub.jsonl").read_text().splitlines()
     row = json.loads(lines[8])
-    assert list(row) == ["p", "Name, full", "again", "years", "true", "n", "n2"]
+    assert list(row) == ["p", "Name, full", "again", "years", "true", "n", "n2", "p2"]
     assert row["Name, full"] == "Mr. 8"
     assert row["n"] == row["n2"] == 8
-    assert row["again"] == "P008"
+    assert row["again"] == row["p2"] == "P008"
     assert row["years"] == rows_of("t.csv")[9][1]
     scores = nn.Model.load("m.bin").predict_proba("t.csv")[:, 1]
     assert row["p"] == pytest.approx(float(scores[8]), rel=1e-6)

@@ -186,7 +186,8 @@ def test_flags_of_one_training_leave_one_network_and_are_not_for_an_effort(
     "given",
     [
         "",
-        "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2",
+        "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2"
+        " --dtype float64 --init glorot",
     ],
 )
 def test_the_flags_that_are_told_and_given_train_the_same_networks(

@@ -30,10 +30,11 @@ from support.command_line import (
 )
 
 import nn
-from nn.commands.common import part_of
+from nn.commands.common import check_apart, part_of
 from nn.utils import (
     OutputError,
     SideFileError,
+    UsageError,
     atomic_file,
     atomic_write,
     check_writable,
@@ -356,6 +357,22 @@ def test_what_a_page_or_a_folder_of_events_would_replace_is_told_in_one_line(
     assert result.err.endswith(message)
     assert result.err.count("\n") == 1
     assert os.listdir() == ["two.csv"]
+
+
+@pytest.mark.parametrize("read", ["images", "./images", "../images"])
+def test_an_image_of_the_data_is_no_output(folder, read):
+    for name in ("images/a", "other/a"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "1.png").touch()
+    (folder / "link.png").symlink_to("images/a/1.png")
+    if read.startswith(".."):
+        os.chdir("other")
+    written = os.path.join(os.path.dirname(read), "images/a/1.png")
+    for path in (written, written.replace("images/a/1", "link")):
+        with pytest.raises(UsageError, match=f"{path} is both input and output"):
+            check_apart(read, path)
+    for path in ("images/a/2.png", "other/a/1.png"):
+        check_apart(read, os.path.join(os.path.dirname(read), path))
 
 
 @pytest.mark.parametrize(
