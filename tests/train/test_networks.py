@@ -4,6 +4,7 @@ together."""
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from support.packs import (
 from support.people import as_csv, people
 
 import nn
+from nn import backends
 from nn.backends.member import Turns
 from nn.cluster import RankGroup
 from nn.core.thresholds import best_threshold
@@ -588,3 +590,24 @@ def test_ranks_of_other_data_are_refused(form, name, folder):
         runs.check_alike(second, {"seed": 1}, loaded(True), engine)
     with pytest.raises(UsageError, match="--seed: rank 1 has 2, rank 0 has 1"):
         runs.check_alike(RankOfTwo(first), {"seed": 2}, loaded(True), engine)
+
+
+def test_networks_apart_compute_on_the_first_device_and_siblings_where_it_was_decided(
+    monkeypatch,
+):
+    net = nn.Network("3,1", "regression", threads=3)
+    asked = net.device
+    devices = [backends.Device(threads) for threads in (1, 2)]
+    alone = SimpleNamespace(size=1, rank=0)
+    monkeypatch.setattr(backends, "resolve", lambda *_, **__: "seq")
+    monkeypatch.setattr(
+        backends, "ranks_and_devices", lambda *_, **__: (alone, devices)
+    )
+    with pytest.raises(KeyError), net.apart() as (_, shared):
+        assert shared == devices
+        assert net.device == devices[0]
+        raise KeyError
+    assert net.device == asked
+    monkeypatch.undo()
+    sibling = net.sibling(4)
+    assert (sibling.backend, sibling.device, sibling.seed) == ("seq", asked, 4)
