@@ -17,7 +17,7 @@ import nn
 from nn.core.thresholds import tempered
 from nn.nn.crossed import Crossed
 from nn.pages import model_page, page, task_blocks
-from nn.pages.chart import Axis, Line, Plot, Scale
+from nn.pages.chart import MARKERS, Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test.importance import importance
 from nn.test.out_of_fold import out_of_fold
@@ -112,6 +112,10 @@ def test_a_line_of_many_points_keeps_those_that_move_by_a_step_of_the_grid():
     corners = [*zip(steps[:-50], steps[50:], strict=True)]
     stairs = Line("", *zip(*corners, strict=True))
     assert {*zip(stairs.x, stairs.y, strict=True)} == {*corners}
+    for count, marks in ((30, 30), (31, 0)):
+        line = Line("", range(count), range(count))
+        svg = Plot("p", "t", Axis("x"), Axis("y"), [line]).svg()
+        assert svg.count(MARKERS[0]) == marks
 
 
 def test_a_comparison_shows_each_models_own_numbers():
@@ -129,7 +133,7 @@ def test_a_comparison_shows_each_models_own_numbers():
     report = model_page.page_of_comparison(result)
     table, differ = report.sections["Metrics"]
     assert report.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
-    assert table.headers[1:3] == ["a.bin", "b.bin"]
+    assert table.headers[1:3] == differ.headers[2:] == ["a.bin", "b.bin"]
     assert table.caption == "12 rows"
     none = "undefined"
     expected = [
@@ -476,7 +480,7 @@ def test_a_legend_stays_within_the_picture_and_lines_from_the_eighth_on_are_dash
     assert dashes == [*((str(k), "") for k in range(7)), ("0", dashed), ("1", dashed)]
 
 
-def test_the_command_of_a_page_has_the_number_of_networks():
+def test_a_page_has_the_number_of_networks_and_the_layers_that_all_of_them_share():
     x = np.arange(20.0).reshape(-1, 1)
     ds = nn.Dataset(x, np.arange(20.0), "regression")
     net = nn.Network("1,1", "regression", seed=4)
@@ -488,9 +492,16 @@ def test_the_command_of_a_page_has_the_number_of_networks():
     assert given["--epochs"] == "1"
     assert given["--model"] == "m.bin"
     assert given["--layers"] == "1,1:linear"
-    net.config = {**net.config, "chosen": ["epochs", "layers"]}
+    net.config = {**net.config, "chosen": ["epochs", "layers"], "clip": True}
     words = model_page.command_of(net, "m.bin", "t.csv").split()
+    assert words[words.index("--clip") + 1].startswith("--")
     assert {"--epochs", "--layers"}.isdisjoint(words)
+    (layer,) = tables_of(model_page._training(net))["layers"].lines
+    assert layer[-1] == "2"
+    # layers of their own, which no one table shows
+    others = [*net.members, net.sibling(9, "1,2,1")]
+    net.combine(others, [1.0] * 4)
+    assert "layers" not in tables_of(model_page._training(net))
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,9 @@ def test_the_shares_of_a_drifted_column_are_drawn_in_their_colours():
     labels = ["missing", "below 1", "from 1 to 2", "from 2 to 4", "", "above 4"]
     column = ColumnDrift("size", labels, counts, slice(2, 5), "1 to 4")
     picture = model_page._distributions(column, 0)
+    long = ("from 1,000 to 2000", "from 1,000 to 200", "from 1,000")
+    shown = [model_page._on_axis(label) for label in long]
+    assert shown == ["1,000", "1,000 to 200", "1,000"]
     assert list(picture.x.words) == ["missing", "1 to 2", "2 to 4", "above 4"]
     kept = counts[:, [0, 2, 3, 5]]
     svg = picture.svg()
