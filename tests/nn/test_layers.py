@@ -17,9 +17,10 @@ from support.networks import (
     network,
 )
 
+import nn
 from nn import backends
 from nn.layers import parse
-from nn.utils import NnError
+from nn.utils import NnError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -237,3 +238,13 @@ def test_a_maximum_of_a_window_with_a_nan_is_one(backend, kernel):
 def test_a_maximum_of_a_window_with_a_nan_is_one_on_the_gpu(monkeypatch):
     with emulated_gpu(monkeypatch):
         pooled_gaps("cuda", 2)
+
+
+@pytest.mark.parametrize(
+    "task, each", [("multiclass", "class"), ("multilabel", "target")]
+)
+def test_a_task_of_several_outputs_has_two_at_least(task, each):
+    told = f"--layers: a {task} task needs an output for each {each}, at least 2"
+    with pytest.raises(UsageError, match=told):
+        nn.Network("3,1:sigmoid", task)
+    assert nn.Network("3,2", task).outputs == 2

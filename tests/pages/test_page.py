@@ -352,6 +352,12 @@ def test_a_model_shows_its_losses_and_errors(folder):
         assert labels <= {*written}, name
         assert f"pictures/{name}.svg" in files, name
     assert any(text.startswith("power: mean ") for text in written)
+    x = np.arange(40.0)[:, None]
+    net = nn.Network("1,1", "regression")
+    nn.train(net, nn.Dataset(x, x[:, 0], "regression"), epochs=2)
+    net.export("arrays.bin")  # whose rows no file holds
+    shown = succeed("--plot", "arrays.bin", "-o", "others", "--json").json["files"]
+    assert shown == ["others/loss.svg"]
 
 
 def test_what_cannot_be_drawn_or_written_is_said(trained, folder):

@@ -595,7 +595,7 @@ def test_ranks_of_other_data_are_refused(form, name, folder):
 def test_networks_apart_compute_on_the_first_device_and_siblings_where_it_was_decided(
     monkeypatch,
 ):
-    net = nn.Network("3,1", "regression", threads=3)
+    net = nn.Network("3,1", "regression", threads=3, dtype="tf32")
     asked = net.device
     devices = [backends.Device(threads) for threads in (1, 2)]
     alone = SimpleNamespace(size=1, rank=0)
@@ -611,3 +611,4 @@ def test_networks_apart_compute_on_the_first_device_and_siblings_where_it_was_de
     monkeypatch.undo()
     sibling = net.sibling(4)
     assert (sibling.backend, sibling.device, sibling.seed) == ("seq", asked, 4)
+    assert sibling.asked_dtype == "tf32"

@@ -262,6 +262,9 @@ def test_a_history_that_cannot_be_written_ends_no_training(two):
     assert result.code == 73
     assert last == f"nn: {failure}; m.bin is written"
     assert len(result.json["loss"]) == 2
+    chosen = ("--dataset", "two.csv", "--effort", "standard", "--history", "/dev/full")
+    (*_, told) = run("--train", *chosen, "--model", "c.bin").err.splitlines()
+    assert told == f"nn: {failure}; c.bin is written"  # once of all its candidates
     succeed(*TRAIN, "--model", "n.bin")
     data = (two.parent / "m.bin").read_bytes()
     assert data == (two.parent / "n.bin").read_bytes()
