@@ -275,16 +275,21 @@ static int first_trainable(const nn_net *net)
     return i;
 }
 
+/* The gradients of a layer whose step needs all of them. */
+static int keep_gradients(layer *l, const real *x, const batch *b)
+{
+    batch keeping = *b;
+    keeping.update = NULL;
+    return l->kind->parameters.gradient(l, l->dz, x, &keeping);
+}
+
 /* Gradients of layer i, and of its input unless `below` is NULL. Returns whether the layer has
  * taken its step. */
 static int backward_layer(nn_net *net, int i, real *below, const batch *b)
 {
     layer *l = &net->layers[i];
     const real *x = input_of(net, i);
-    batch keeping = *b;
     int updated = 1;
-    if (has_scales(l, b))
-        keeping.update = NULL;          /* its step needs all of its gradients */
     /* the input's gradient first: it needs the weights from before the update */
     if (below) {
         prepare(l, 1, b);
@@ -293,7 +298,8 @@ static int backward_layer(nn_net *net, int i, real *below, const batch *b)
         barrier_wait(b->team);
     }
     if (has_parameters(l)) {
-        updated = l->kind->parameters.gradient(l, l->dz, x, &keeping);
+        updated = has_scales(l, b) ? keep_gradients(l, x, b)
+                                   : l->kind->parameters.gradient(l, l->dz, x, b);
         barrier_wait(b->team);
     }
     return updated;
