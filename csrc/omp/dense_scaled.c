@@ -5,10 +5,11 @@
 #include "../core.h"
 #include "nn_aux.h"
 
-/* Some vectors of the scales that one thread steps, from input `first` on. */
+/* The scales that one thread steps: n of them in whole vectors, from input `first` on, of which
+ * the first `inputs` belong to inputs and the others fill the last vector. */
 typedef struct {
     real *excess, *m, *v, *g;
-    int64_t first, n;
+    int64_t first, n, inputs;
 } scale_share;
 
 static scale_share share_of_scales(const layer *l, const batch *b)
@@ -16,8 +17,10 @@ static scale_share share_of_scales(const layer *l, const batch *b)
     int64_t stride = row_stride(l->inputs), first, last;
     thread_share(b->team, stride, ALIGNMENT / (int64_t)sizeof(real), &first, &last);
     real *row = l->scales + first;
-    return (scale_share){row, row + stride, row + 2 * stride, row + 3 * stride, first,
-                         last - first};
+    return (scale_share){
+        row, row + stride, row + 2 * stride, row + 3 * stride, first, last - first,
+        min_i64(last, l->inputs) - first,
+    };
 }
 
 /* w and dw (n) of one input become v and its gradient; returns the scale's. */
@@ -47,31 +50,10 @@ INLINE vec take_out_scales(real *w, real *dw, int64_t outputs, int64_t stride, v
     return sum;
 }
 
-/* w *= s */
-static void put_in_scales(layer *l, const scale_share *s)
-{
-    int64_t stride = row_stride(l->inputs), width = row_stride(l->outputs);
-    int64_t known = min_i64(s->n, l->inputs - s->first);
-    if (is_narrow(&l->spec)) {
-        for (int64_t j = 0; j < l->outputs; j++)
-            for (int64_t k = 0; k < s->n; k += VECTOR) {
-                real *w = l->w + j * stride + s->first + k;
-                store(w, load(w) * (1 + load(s->excess + k)));
-            }
-        return;
-    }
-    for (int64_t k = 0; k < known; k++)
-        for (int64_t j = 0; j < width; j += VECTOR) {
-            real *w = l->w + (s->first + k) * width + j;
-            store(w, load(w) * (1 + s->excess[k]));
-        }
-}
-
 /* v and dv in the place of w and dw, and the gradients of the scales */
 static void take_out(layer *l, const scale_share *s)
 {
     int64_t stride = row_stride(l->inputs), width = row_stride(l->outputs);
-    int64_t known = min_i64(s->n, l->inputs - s->first);
     if (is_narrow(&l->spec)) {
         for (int64_t k = 0; k < s->n; k += VECTOR) {
             int64_t at = s->first + k;
@@ -80,22 +62,47 @@ static void take_out(layer *l, const scale_share *s)
         }
         return;
     }
-    for (int64_t k = 0; k < known; k++) {
+    for (int64_t k = 0; k < s->inputs; k++) {
         int64_t at = (s->first + k) * width;
         s->g[k] = take_out_scale(l->w + at, l->dw + at, width, 1 + s->excess[k]);
     }
 }
 
+/* n values of v, from `at` on, take their step. */
+static void step_run(layer *l, int64_t at, int64_t n, const update *u)
+{
+    optimizer_step(l->w + at, l->dw + at, l->m ? l->m + at : NULL, l->v ? l->v + at : NULL, n, 1,
+                   u);
+}
+
 static void step_weight(layer *l, const scale_share *s, const update *u)
 {
     int64_t stride = row_stride(l->inputs), width = row_stride(l->outputs);
-    int64_t known = min_i64(s->n, l->inputs - s->first);
-    int64_t runs = 1, begin = s->first * width, n = known * width;
-    if (is_narrow(&l->spec))
-        runs = l->outputs, begin = s->first, n = s->n;
-    for (int64_t at = begin; runs > 0; runs--, at += stride)
-        optimizer_step(l->w + at, l->dw + at, l->m ? l->m + at : NULL, l->v ? l->v + at : NULL, n,
-                       1, u);
+    if (is_narrow(&l->spec)) {
+        for (int64_t j = 0; j < l->outputs; j++)
+            step_run(l, j * stride + s->first, s->n, u);
+        return;
+    }
+    step_run(l, s->first * width, s->inputs * width, u);
+}
+
+/* w = v s */
+static void put_in(layer *l, const scale_share *s)
+{
+    int64_t stride = row_stride(l->inputs), width = row_stride(l->outputs);
+    if (is_narrow(&l->spec)) {
+        for (int64_t j = 0; j < l->outputs; j++)
+            for (int64_t k = 0; k < s->n; k += VECTOR) {
+                real *w = l->w + j * stride + s->first + k;
+                store(w, load(w) * (1 + load(s->excess + k)));
+            }
+        return;
+    }
+    for (int64_t k = 0; k < s->inputs; k++)
+        for (int64_t j = 0; j < width; j += VECTOR) {
+            real *w = l->w + (s->first + k) * width + j;
+            store(w, load(w) * (1 + s->excess[k]));
+        }
 }
 
 static void dense_scaled_step(layer *l, const batch *b)
@@ -112,5 +119,5 @@ static void dense_scaled_step(layer *l, const batch *b)
         store(s.excess + k, pick(excess < least, least, excess));
     }
     step_weight(l, &s, b->update);
-    put_in_scales(l, &s);
+    put_in(l, &s);
 }

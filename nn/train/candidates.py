@@ -20,7 +20,7 @@ MANY_FOLDS = 8
 MOST_EPOCHS_OF_TABLES = 240  # where the budget has room for as many
 NETWORKS = 2  # of each candidate where validation rows judge
 USUAL_ACTIVATION = "relu"
-SCALE_RATE = 6.0
+SCALE_RATE = 6.0  # RealMLP's (Holzmüller et al. 2024)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Candidate:
     patience: int = 16
     folds: int | None = MANY_FOLDS  # None: judged by validation rows
     is_trial: bool = False  # a short training that tells whether mirror images help
-    scale_rate: float | None = None
+    scale_rate: float | None = SCALE_RATE
 
     def layers(self, ds: Dataset) -> str:
         if self.dropout:
@@ -105,37 +105,17 @@ WIDE = Candidate(
     PLATEAU,
     batch_number=16,
     patience=8,
-    scale_rate=SCALE_RATE,
 )
 WITH_PIECES = replace(WIDE, number_embedding="pieces16")
 WITH_WAVES = Candidate(
-    "60-10",
-    "relu",
-    0.0,
-    "waves16:0.5",
-    0.002,
-    0.02,
-    30,
-    PLATEAU,
-    patience=8,
-    scale_rate=SCALE_RATE,
+    "60-10", "relu", 0.0, "waves16:0.5", 0.002, 0.02, 30, PLATEAU, patience=8
 )
 SMOOTH = replace(WITH_WAVES, number_embedding="waves8:0.3")
 STEEP = replace(WITH_WAVES, number_embedding="waves16:1.0")
 FINE = replace(WITH_WAVES, number_embedding="pieces48")
 BROAD = replace(WIDE, hidden="256-128", dropout=0.2)
 NARROW_CANDIDATE = replace(WIDE, hidden="32-16")
-JAGGED = Candidate(
-    "64-64-32",
-    "relu",
-    0.1,
-    "waves8:1.0",
-    0.002,
-    0.15,
-    300,
-    "constant",
-    scale_rate=SCALE_RATE,
-)
+JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
 EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
     "quick": ([WITH_PIECES], [SMOOTH]),
     "standard": ([WIDE, WITH_PIECES, WITH_WAVES], [WIDE, FINE, SMOOTH]),
@@ -235,6 +215,7 @@ class ImageCandidate(Candidate):
     augment: str = "none"
     networks: int = NETWORKS
     validation: float = 0.1
+    scale_rate: float | None = None  # a convolution comes first
 
     def layers(self, ds: Dataset) -> str:
         side = min(ds.row_shape[1:])
