@@ -206,7 +206,9 @@ def test_a_line_tells_all_that_was_measured(swept):
             times = [float(number) for number in row[way].split()]
             assert len(times) == len(net.layers), way
             assert times[-1] > 0
-        assert 0 < row["batch_ms"] <= row["batch_p95_ms"] < 1e3 * row["epoch_s"]
+        # a batch that the system interrupts may take longer than another epoch
+        assert 0 < row["batch_ms"] < 1e3 * row["epoch_s"]
+        assert row["batch_ms"] <= row["batch_p95_ms"] < 1e3
         for n in (1, 2, 64, 512, 1024):
             assert row[f"infer_{n}_ms"] > 0
         assert 0 < row["network_bytes"] < row["peak_bytes"]
