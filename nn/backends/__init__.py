@@ -65,19 +65,22 @@ def resolve(
     Raises UsageError.
     """
     BY_NAME["backend"].check(backend)
-    flag = "--gpus" if gpus else "--dtype tf32"
-    if (gpus or tf32) and backend in TRAITS and TRAITS[backend].on_host:
-        remedy = f"use --backend cuda, or leave out {flag}"
-        raise UsageError(f"{flag}: --backend {backend} runs on the processor; {remedy}")
+    of_gpus = {"--gpus": gpus, "--dtype tf32": tf32}
+    given = " and ".join(flag for flag, value in of_gpus.items() if value)
+    if given and backend in TRAITS and TRAITS[backend].on_host:
+        remedy = f"use --backend cuda, or leave out {given}"
+        raise UsageError(
+            f"{given}: --backend {backend} runs on the processor; {remedy}"
+        )
     if backend != "auto":
         return backend
-    if gpus or tf32:
+    if given:
         from .cuda import device
 
-        if reason := device.missing(f"leave out {flag}"):
-            raise UsageError(f"{flag}: {reason}")
+        if reason := device.missing(f"leave out {given}"):
+            raise UsageError(f"{given}: {reason}")
         chosen = "cuda"
-        reason = f"{flag} asks for a GPU"
+        reason = f"a GPU is asked for by {given}"
     elif layers:
         chosen, reason = auto.choose(layers, rows)
     else:

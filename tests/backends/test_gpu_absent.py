@@ -294,7 +294,11 @@ def test_gpus_that_make_no_sense_are_wrong_use(text):
         ),
         (
             {"backend": "seq", "dtype": "tf32"},
-            "--dtype tf32: --backend seq runs on the processor",
+            "^--dtype tf32: --backend seq runs on the processor",
+        ),
+        (
+            {"backend": "seq", "dtype": "tf32", "gpus": "1"},
+            "^--gpus and --dtype tf32: .* leave out --gpus and --dtype tf32$",
         ),
         (
             {"backend": "cuda", "distribute": "sideways"},
@@ -308,14 +312,19 @@ def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
 
 
 @pytest.mark.parametrize(
-    "given, flag", [({"gpus": "1"}, "gpus"), ({"dtype": "tf32"}, "dtype tf32")]
+    "given, flags",
+    [
+        ({"gpus": "1"}, "--gpus"),
+        ({"dtype": "tf32"}, "--dtype tf32"),
+        ({"gpus": "1", "dtype": "tf32"}, "--gpus and --dtype tf32"),
+    ],
 )
 def test_auto_is_the_gpu_where_only_a_gpu_makes_sense_else_flags_of_gpus_are_refused(
-    given, flag, no_driver, monkeypatch
+    given, flags, no_driver, monkeypatch
 ):
     with pytest.raises(
         UsageError,
-        match=f"--{flag}: no NVIDIA driver found; install one, or leave out --{flag}",
+        match=f"^{flags}: no NVIDIA driver found; install one, or leave out {flags}$",
     ):
         _ = nn.Network(SMALL, "binary", **given).backend
     monkeypatch.setattr(device, "missing", lambda instead: None)
