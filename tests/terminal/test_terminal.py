@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -22,7 +23,10 @@ from support.command_line import (
     write_two_classes,
 )
 
+import nn
+from nn.commands.stopped import unfinished
 from nn.terminal import parser
+from nn.utils import Stopped
 
 
 @pytest.mark.slow
@@ -50,6 +54,41 @@ def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(
         "m.bin.part",
         "two.csv",
     ]
+
+
+SAVED = "the state is saved in c.ck, continue with --resume auto"
+
+
+@pytest.mark.parametrize(
+    "name, checkpoint, failure, model, message, code",
+    [
+        ("SIGTERM", None, None, None, "nothing is kept", 143),
+        (
+            "SIGINT",
+            None,
+            None,
+            "new.bin",
+            "the unfinished network is in new.bin.part, new.bin was not written",
+            130,
+        ),
+        ("SIGUSR1", "c.ck", None, None, SAVED, 75),
+        ("SIGINT", "c.ck", None, "old.bin", f"{SAVED}, old.bin is unchanged", 130),
+        ("SIGTERM", "c.ck", "no room", None, "no room; nothing is kept", 73),
+    ],
+)
+def test_a_training_that_is_stopped_says_what_is_kept_of_what_was_asked_for(
+    folder, name, checkpoint, failure, model, message, code
+):
+    (folder / "old.bin").touch()
+    error = unfinished(
+        SimpleNamespace(checkpoint=checkpoint, model=model),
+        nn.Network("2,1"),
+        SimpleNamespace(failure=failure),
+        Stopped(signal.Signals[name]),
+    )
+    assert (str(error), error.exit_code) == (f"stopped by {name}: {message}", code)
+    is_kept = "unfinished" in message
+    assert (folder / f"{model}.part").exists() == is_kept
 
 
 def test_ctrl_c_while_the_flags_are_read_is_no_success(monkeypatch):

@@ -434,6 +434,19 @@ def test_train_needs_a_model_or_folds(two):
     assert "--folds" in result.err
 
 
+def test_predictions_of_folds_of_images_are_written_and_those_of_a_choice_refused(
+    folder,
+):
+    np.savez("i.npz", x=np.zeros((40, 1, 6, 6), np.uint8), y=np.arange(40) % 2)
+    use = ["--train", "--dataset", "i.npz", "-q", "-o", "o.csv"]
+    refused = run(*use, "--model", "m.bin", "--effort", "quick")
+    assert refused.code == 2
+    assert "images are judged by validation rows" in refused.err
+    assert not (folder / "o.csv").exists()
+    succeed(*use, "--holdout", 0, "--folds", 2, "--epochs", 1, "--layers", "auto,1")
+    assert len((folder / "o.csv").read_text().splitlines()) == 1 + 40
+
+
 @pytest.mark.parametrize("networks", [1, 2])
 def test_the_rows_of_a_fold_have_the_members_that_predicted_them(networks):
     ds = data("regression", 60)

@@ -265,6 +265,8 @@ def test_a_history_that_cannot_be_written_ends_no_training(two):
     chosen = ("--dataset", "two.csv", "--effort", "standard", "--history", "/dev/full")
     (*_, told) = run("--train", *chosen, "--model", "c.bin").err.splitlines()
     assert told == f"nn: {failure}; c.bin is written"  # once of all its candidates
+    without_model = run(*TRAIN, "--folds", 2, "--history", "/dev/full", "-q")
+    assert without_model == (73, "", f"nn: {failure}\n")
     succeed(*TRAIN, "--model", "n.bin")
     data = (two.parent / "m.bin").read_bytes()
     assert data == (two.parent / "n.bin").read_bytes()
