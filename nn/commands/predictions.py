@@ -274,14 +274,11 @@ def contribution_table(
     """Return row, base, what each column contributes, and value, of each row; of
     several outputs a line for each, with the output's name behind the row. progress:
     called with how many rows are done, and of all."""
+    outputs = []
+    kind = []
     if net.outputs > 1:
         outputs = output_names(net)
-    else:
-        outputs = []
-    if outputs:
-        kind = ["class" if net.classes else "target"]
-    else:
-        kind = []
+        kind = ["target" if TASKS[net.task].by_output else "class"]
     names = names_apart(explainer.names, ["row", *kind, "base", "value"])
     return Table(
         ["row", *kind, "base", *names, "value"],

@@ -330,22 +330,6 @@ def test_targets_of_one_name_have_columns_of_their_own(folder):
     assert out.splitlines()[0] == "row,predicted y,predicted y_,true y,true y_"
 
 
-def test_unnamed_targets_have_contributions_too(folder):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(40, 3))
-    y = rng.normal(size=(40, 2))
-    np.savez("t.npz", x=x, y=y)
-    succeed(*ONE, "--dataset", "t.npz", "--model", "m.bin", "--epochs", 1, "-q")
-    succeed(
-        "--explain", "--model", "m.bin", "--dataset", "t.npz", "-o", "why.csv", "-q"
-    )
-    lines = (folder / "why.csv").read_text().splitlines()
-    rows = list(csv.DictReader(lines))
-    assert len(rows) == 80
-    targets = [row["target"] for row in rows[:2]]
-    assert targets == ["0", "1"]
-
-
 def test_parquet_names_the_package_that_is_missing(model, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = run("--predict", "--model", model, "--dataset", "t.csv", "-o", "p.parquet")

@@ -660,15 +660,30 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
         assert what not in succeed(*asked, silence).err
 
 
-def test_a_line_of_each_output_ends_in_its_value():
-    net = package.Network("3,4:tanh,2", "regression", dtype="float64", seed=2)
-    net.targets = ["p", "q"]
+@pytest.mark.parametrize(
+    "task, targets, kind",
+    [
+        ("regression", ["p", "q"], "target"),
+        ("regression", None, "target"),
+        ("multilabel", ["p", "q"], "target"),
+        ("multiclass", None, "class"),
+    ],
+)
+def test_a_line_of_each_output_ends_in_its_value(task, targets, kind):
+    net = package.Network("3,4:tanh,2", task, dtype="float64", seed=2)
+    net.targets = targets
     x = np.random.default_rng(3).normal(size=(12, 3))
     written = contribution_table(net, Explainer(net, x[4:], 4), x[:4])
     (block,) = written.blocks
-    assert written.names[:2] == ["row", "target"]
-    assert block[1] == ["p", "q"] * 4
-    np.testing.assert_allclose(block[-1], net.predict(x[:4]).reshape(-1), rtol=1e-9)
+    assert written.names[:2] == ["row", kind]
+    assert block[1] == (targets or ["0", "1"]) * 4
+    expected = net.predict(x[:4])
+    if task == "multilabel":
+        expected = np.log(expected / (1 - expected))
+    elif task == "multiclass":
+        expected = np.log(expected)
+        expected -= expected.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(block[-1], expected.reshape(-1), rtol=1e-9)
     assert block[0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
