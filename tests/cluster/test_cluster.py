@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support import launches
-from support.command_line import run, succeed
+from support.command_line import argv, run, succeed
 from support.launches import (
     MIRRORED,
     SMALL,
@@ -36,8 +36,9 @@ from nn import cluster
 from nn.backends import Device, ranks_and_devices
 from nn.backends.cpu import share_cores
 from nn.backends.member import RankMember
-from nn.cli import main
+from nn.cli import _join_ranks, main
 from nn.cluster.mpi import MpiGroup
+from nn.terminal.parser import parse
 from nn.utils import UsageError
 
 STEP = {
@@ -211,6 +212,36 @@ def test_any_rank_that_has_other_facts_is_named(wrong, others, told):
     facts[wrong] = facts[0] | others
     with pytest.raises(UsageError, match=told.format(wrong)):
         group.agree(facts[0], "do so", "--{}")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_agree_on_what_changes_a_training_and_the_first_alone_tells_of_it(
+    monkeypatch, rank
+):
+    """Each may have its own number of threads."""
+    agreed = {}
+    group = SimpleNamespace(rank=rank, agree=lambda facts, *_: agreed.update(facts))
+    monkeypatch.setattr(cluster, "launch", lambda: "slurm")
+    monkeypatch.setattr(cluster, "join", lambda: group)
+    command = "train t.csv -m m.bin --layers 2,1 --folds 2 --seed 5 --target y --gpus 2"
+    files = {"trace": "t.json", "history": "h.csv", "logdir": "l", "output": "o.csv"}
+    told = [f"--{name}={value}" for name, value in files.items()]
+    told += argv("--distribute mirrored --threads 3 --json -v --profile")
+    flags = parse([*argv(command), *told])
+    before = {**vars(flags)}
+    _join_ranks(flags)
+    assert agreed == {
+        "layers": "2,1",
+        "folds": 2,
+        "seed": 5,
+        "target": "y",
+        "gpus": (0, 1),
+        "distribute": "mirrored",
+    }
+    silent = {"quiet": True, "verbose": False, "json": False, "profile": False}
+    if rank:
+        before |= {**silent, **dict.fromkeys(files)}
+    assert vars(flags) == before
 
 
 WAITING = "rank_group.gather(0)"
