@@ -1,5 +1,6 @@
 """The benchmark: its cases, its measurements, and that what it times is right."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -242,3 +243,38 @@ def test_times_are_of_a_batch_and_network_or_of_a_call_and_figures_have_their_un
     assert len(calls) == 4
     expected = pytest.approx(1 / 4000 / 4)
     assert once() == expected
+
+
+def test_a_table_of_measurements_has_each_figure_in_its_column_and_unit(capsys):
+    whole = {"case": "a", "backend": "omp", "dtype": "float32", "threads": 2}
+    whole |= {"per": "batch", "us": 1500.0, "gflops": 12.34, "bytes": 2_510_000}
+    alone = whole | {"case": "b", "threads": 1, "times_seq": None, "bytes": None}
+    skipped = [
+        {"case": None, "backend": "cuda", "reason": "no GPU"},
+        {"case": "c", "backend": "seq", "reason": "takes long"},
+    ]
+    results = [whole | {"times_seq": 3.456}, alone]
+    bench.report(
+        {"processor": "P9", "cores": 4, "results": results, "skipped": skipped}
+    )
+    title, headers, *lines = [
+        re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines() if line
+    ]
+    assert title == ["P9, 4 cores"]
+    assert dict(zip(headers, lines[0], strict=True)) == {
+        "case": "a",
+        "backend": "omp",
+        "type": "float32",
+        "threads": "2",
+        "time": "1.50 ms",
+        "per": "batch",
+        "times seq": "3.46",
+        "GFLOP/s": "12.3",
+        "memory": "2.51 MB",
+    }
+    assert lines[1] == ["b", "omp", "float32", "1", "1.50 ms", "batch", "12.3"]
+    assert lines[2:] == [
+        ["case", "backend", "skipped"],
+        ["all", "cuda", "no GPU"],
+        ["c", "seq", "takes long"],
+    ]
