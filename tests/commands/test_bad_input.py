@@ -416,6 +416,29 @@ def test_outputs_that_no_class_belongs_to_are_refused(folder):
     nn.train(nn.Network("2,3", "multiclass"), numbers, epochs=1)
 
 
+def test_a_network_for_other_rows_is_told_with_its_numbers_and_those_of_the_rows():
+    words = {"a": ["u", "v"] * 30, "b": ["w"] * 20 + ["x"] * 40}
+    labels = nn.load(words | {"y": [0, 1, 1] * 20})
+    rows = np.random.default_rng(0).normal(size=(60, 5))
+    numbers = nn.Dataset(rows[:, :2], rows[:, 2:], "regression")
+    cases = [
+        ("3,1", labels, "--layers: the network has 3 inputs, .* has 2 per row"),
+        ("2,1:linear", labels, "the data is binary, the network is regression"),
+        ("2,2:linear", numbers, "--layers: 2 outputs, but .* has 3 targets"),
+    ]
+    for layers, ds, message in cases:
+        task = "regression" if "linear" in layers else "binary"
+        with pytest.raises(nn.UsageError, match=message):
+            nn.train(nn.Network(layers, task), ds, epochs=1)
+    with pytest.raises(nn.DataError, match="has 2 inputs per row, the network has 3"):
+        nn.Network("3,1").predict(rows[:, :2])
+    trained = nn.Network("2,1", "binary")
+    nn.train(trained, labels, epochs=1)
+    message = "the network has 3 inputs, the table has 2 columns of features"
+    with pytest.raises(nn.UsageError, match=message):
+        nn.Network("3,1", "binary").facts = trained.facts
+
+
 def test_an_estimator_with_more_outputs_than_a_fold_has_classes_is_refused():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
