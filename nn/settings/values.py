@@ -59,12 +59,13 @@ def joined_names(given: Iterable) -> str:
         return ",".join(in_a_list(str(name)) for name in given)
     words = []
     for name, form in given.items():
+        form = plain(form)
         if form is None:
             words.append(str(name))
         elif isinstance(form, (list, tuple)):
             words.append(f"{name}={'<'.join(map(str, form))}")
         else:
-            words.append(f"{name}={plain(form)}")
+            words.append(f"{name}={form}")
     return joined_names(words)
 
 

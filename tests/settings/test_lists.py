@@ -168,10 +168,10 @@ def test_a_list_in_quotes_without_commas_names_the_comma_and_a_file_may_follow_o
 
 def test_texts_of_lists():
     assert NAMES.text_of(["a", 3, np.int64(4), 'b"c', "d,e"]) == 'a,3,4,"b""c","d,e"'
-    assert (
-        FORMS.text_of({"day": None, "size": ["S", "M"], "at": "%d.%m.%Y"})
-        == "day,size=S<M,at=%d.%m.%Y"
-    )
+    forms = {"day": None, "at": "%d.%m.%Y", "size": np.float64(0.5)}
+    assert FORMS.text_of(forms) == "day,at=%d.%m.%Y,size=0.5"
+    for kind in (list, tuple, np.array):
+        assert FORMS.text_of({"size": kind(["S", "M"]), "a": "b"}) == "size=S<M,a=b"
     assert LAYERS.text_of(np.array([4, 16, 3])) == "4,16,3"
     assert LAYERS.text_of("4,3") == "4,3"
     assert NAMES.text_of(3) == "3"
