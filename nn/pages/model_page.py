@@ -345,22 +345,26 @@ def _curve(
     else:
         label = "mean score"
     by_output = np.transpose([scores for _, scores in points])[:MOST_OUTPUTS]
+    names = _names_of_outputs(net)[:MOST_OUTPUTS]
     lines = [
-        Line(output, x, y, look)
-        for output, y in zip(_names_of_outputs(net), by_output, strict=False)
+        Line(output, x, y, look) for output, y in zip(names, by_output, strict=True)
     ]
     title = f"Prediction if all rows had this {name}"
     return Plot(f"curve-{number}", title, axis, Axis(label, ends=ends), lines)
 
 
 def _names_of_outputs(net: Network) -> list[str]:
-    """Return the names of classes, of two that of class 1 alone; or of targets."""
-    if net.classes:
-        classes = [f"class {name}" for name in net.classes]
+    """Return the names of classes, of two that of class 1 alone; or of targets; numbers
+    of those that have none."""
+    if TASKS[net.task].by_output:
         if net.outputs == 1:
-            return classes[1:]
-        return classes
-    return net.values or ["prediction"]
+            return net.values or ["prediction"]
+        return net.values or [f"output {number}" for number in range(net.outputs)]
+    classes = net.classes or range(max(2, net.outputs))
+    names = [f"class {name}" for name in classes]
+    if net.outputs == 1:
+        return names[1:]
+    return names
 
 
 # ------------------------------------------------------------------------------ drift

@@ -4,14 +4,21 @@ import json
 import os
 import re
 import shlex
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn import metrics
 from support.command_line import succeed
 from support.figures import placements_by_hand
-from support.pages import NEAR, Drawing, area, named, pixels_of, tables_of
+from support.pages import (
+    NEAR,
+    Drawing,
+    area,
+    importances_of,
+    named,
+    pixels_of,
+    tables_of,
+)
 
 import nn
 from nn.core.thresholds import tempered
@@ -178,17 +185,7 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     roc = named(report.pictures)["roc"]
     points = Drawing(roc).points("l s0")
     assert area(points) == pytest.approx(auc, abs=NEAR)
-    importances = SimpleNamespace(
-        metric="roc_auc",
-        baseline=0.75,
-        rows=120,
-        names=["a", "b", "c", "d", "e"],
-        mean=[0.1] * 5,
-        low=[0.0] * 5,
-        high=[0.2] * 5,
-        holds=[True, False, True, True, True],
-        correlated=[],
-    )
+    importances = importances_of("abcde", holds=[True, False, True, True, True])
     report = model_page.page_of_model(
         net, "m.bin", ds, threshold=0.3, important=(importances, {})
     )
@@ -326,19 +323,9 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
     truth = y[judged]
     w = ds.weights[judged]
     said = scores >= np.array([0.35, 0.5, 0.6])[fold[judged]]
-    importances = SimpleNamespace(
-        metric="roc_auc",
-        baseline=0.75,
-        rows=120,
-        names=["a"],
-        mean=[0.1],
-        low=[0.0],
-        high=[0.2],
-        holds=[True],
-        correlated=[],
-    )
+    important = importances_of("a"), {}
     report = model_page.page_of_model(
-        net, "m.bin", ds, out_of_fold=out_of_fold(net, ds), important=(importances, {})
+        net, "m.bin", ds, out_of_fold=out_of_fold(net, ds), important=important
     )
     tables = tables_of(report.sections["Result"])
     lines = tables["metrics"].lines

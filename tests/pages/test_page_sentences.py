@@ -9,13 +9,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn import metrics
-from support.pages import NEAR, TWO, Drawing, named, tables_of, texts, two_classes
+from support.pages import (
+    NEAR,
+    TWO,
+    Drawing,
+    importances_of,
+    named,
+    tables_of,
+    texts,
+    two_classes,
+)
 
 import nn
 from nn.pages import model_page, task_blocks
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.drift import ColumnDrift
 from nn.test.sureness import Held
+from nn.test.trained_rows import Trained
 
 
 def trained_by(history: dict, monitor: str = "loss", members: int = 1):
@@ -287,20 +297,14 @@ def test_the_page_says_which_networks_judge_rows_out_of_fold():
 
 
 def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_rows():
-    low = [3.0, -0.5, 0.0, -1234.5]
-    correlated = [("b", "a", -0.953)]
-    mean = [4.0, 1.0, 0.1, -2.0]
-    high = [5.0, 2.5, 0.2, -1.0]
-    importances = SimpleNamespace(
-        metric="rmse",
+    ends = {"low": [3.0, -0.5, 0.0, -1234.5], "high": [5.0, 2.5, 0.2, -1.0]}
+    importances = importances_of(
+        "abcd",
+        "rmse",
         baseline=1.25,
-        rows=9,
-        names=["a", "b", "c", "d"],
-        mean=mean,
-        low=low,
-        high=high,
-        holds=[True] * 4,
-        correlated=correlated,
+        mean=[4.0, 1.0, 0.1, -2.0],
+        correlated=[("b", "a", -0.953)],
+        **ends,
     )
     net = nn.Network("4,1", "regression")
     points = [(1.0, [0.5]), (2.0, [0.75]), (4.0, [2.0])]
@@ -315,6 +319,7 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
     assert table.caption.startswith("how much worse RMSE (1.25) is")
     expected = [[1, 0.5], [2, 0.75], [4, 2]]
     assert np.allclose(Drawing(picture).points("l s0"), expected, atol=0.02)
+    assert [picture.x.label, picture.y.label] == ["a", "mean value"]
     assert (
         message
         == "b and a are correlated (-0.95): what one of them says, the other may say too."
@@ -335,10 +340,89 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
     assert picture.lines[0].y == [0.25, 0.5]
     assert picture.x.words == ("red", "(missing)")
     assert picture.lines[0].name == "class fraud"
-    three = nn.Network("2,3", "multiclass")
-    three.classes = ["a", "b", "c"]
-    picture = model_page._curve(
-        three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0, (0, 1)
+    assert [picture.x.label, picture.y.label] == ["word", "mean score"]
+
+
+@pytest.mark.parametrize(
+    "layers, task, told, names",
+    [
+        ("2,1", "binary", ["no", "yes"], ["class yes"]),
+        ("2,1", "binary", None, ["class 1"]),
+        ("2,3", "multiclass", ["a", "b", "c"], ["class a", "class b", "class c"]),
+        ("2,9", "multiclass", None, [f"class {k}" for k in range(7)]),
+        ("2,1", "regression", None, ["prediction"]),
+        ("2,2", "regression", ["u", "v"], ["u", "v"]),
+        ("2,2", "regression", None, ["output 0", "output 1"]),
+        ("2,9", "multilabel", None, [f"output {k}" for k in range(7)]),
+    ],
+)
+def test_the_curves_of_a_column_are_of_the_first_seven_outputs_by_name_or_number(
+    layers, task, told, names
+):
+    net = nn.Network(layers, task)
+    if task in ("binary", "multiclass"):
+        net.classes = told
+    else:
+        net.targets = told
+    scores = np.arange(2.0)[:, None] + np.arange(net.outputs) / 8
+    points = [*zip([0.5, 2.5], scores.tolist(), strict=True)]
+    picture = model_page._curve(net, "x", points, 0, (0, 1))
+    assert [line.name for line in picture.lines] == names
+    assert [line.x for line in picture.lines] == [[0.5, 2.5]] * len(names)
+    assert [line.y for line in picture.lines] == scores.T[:7].tolist()
+
+
+@pytest.mark.parametrize(
+    "count, title", [(100, "100 columns"), (101, "101 columns, the first 100")]
+)
+def test_of_many_columns_the_first_hundred_are_told_and_what_were_no_inputs(
+    count, title
+):
+    net = nn.Network(f"{count},1", "regression")
+    net.columns = [f"c{k}" for k in range(count)]
+    (table,) = model_page._columns(net, None)
+    assert table.caption == title
+    kind = net.scaling.kind
+    assert table.lines == [[f"c{k}", "number", kind] for k in range(100)]
+    net.config = {**net.config, "left_out": [3, 5]}
+    _, told = model_page._columns(net, None)
+    assert told == "2 columns of the file were not inputs."
+    net.unused = [("id", "dropped"), ("", "empty")]
+    _, told = model_page._columns(net, None)
+    assert told == "Not inputs: id (dropped), (no name) (empty)."
+
+
+@pytest.mark.parametrize(
+    "trained, told",
+    [
+        (Trained(100, 1), "1 of these 100 rows"),
+        (Trained(100, 10, False), "about 10 of these 100 rows"),
+        (Trained(100, 9, False), None),
+        (Trained(100, 0), None),
+        (Trained(100, None, False), None),
+        (None, None),
+    ],
+)
+def test_a_page_says_which_of_its_rows_the_model_knows_where_that_spoils_figures(
+    trained, told
+):
+    net = nn.Network("1,1", "binary")
+    net.targets = ["kind"]
+    ds = nn.Dataset(np.arange(4.0)[:, None], np.array([0, 1, 0, 1]), "binary")
+    important = importances_of("ab", holds=[False, False]), {}
+    report = model_page.page_of_model(
+        net, "x/m.bin", ds, trained=trained, important=important
     )
-    expected = {"class a": [0.2, 0.6], "class b": [0.3, 0.3], "class c": [0.5, 0.1]}
-    assert {line.name: line.y for line in picture.lines} == expected
+    sentence, target, *others = report.answer
+    assert sentence.startswith("kind = 1: of 2 such rows among 4 rows the model")
+    assert target == (
+        "It predicts the target kind (the last column; --target chooses)."
+    )
+    assert others == [
+        f"m.bin was trained on {told}: these figures say how well it knows them, not how good it is on new rows."
+        for _ in range(told is not None)
+    ]
+    assert "Columns that matter" in report.sections
+    alone = model_page.page_of_model(net, "x/m.bin", replace(ds, y=None))
+    assert "Result" not in alone.sections
+    assert "values" in alone.sections["Columns"][0].headers

@@ -5,6 +5,7 @@ import html.parser
 import re
 import xml.etree.ElementTree as ET
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -187,6 +188,14 @@ def pictures_of(blocks) -> dict:
 
 def tables_of(blocks) -> dict:
     return {block.caption: block for block in blocks if isinstance(block, Table)}
+
+
+def importances_of(names, metric: str = "roc_auc", **figures) -> SimpleNamespace:
+    """Return what a page is told of the importance of columns."""
+    usual = {"mean": 0.1, "low": 0.0, "high": 0.2, "holds": True}
+    by_column = {name: [value] * len(names) for name, value in usual.items()}
+    facts = {"baseline": 0.75, "rows": 120, "correlated": [], **by_column, **figures}
+    return SimpleNamespace(metric=metric, names=list(names), **facts)
 
 
 def area(points) -> float:
