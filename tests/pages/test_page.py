@@ -1,6 +1,7 @@
 """The page of a model: what it says and shows, alone in a file, and what cannot be
 drawn or written."""
 
+import html
 import json
 import os
 import re
@@ -19,13 +20,13 @@ from support.command_line import (
     write_three_classes,
     write_two_classes,
 )
-from support.pages import Page, check_alone, named, texts
+from support.pages import Page, check_alone, named, tables_of, texts
 from support.tables import csv_of
 
 import nn
 from nn.pages import model_page, task_blocks
 from nn.pages.chart import Plot
-from nn.pages.page import Table, html_of
+from nn.pages.page import html_of
 from nn.test import binary_report, multiclass_report
 
 # how many pictures each has
@@ -78,40 +79,109 @@ def pages(tmp_path_factory):
     return {name: (folder / f"{name}.html").read_text() for name in PAGES}
 
 
-def test_pages_hold_the_figures_and_need_nothing_beside_them(pages):
-    assert {
-        name: check_alone(text).tags.count("svg") for name, text in pages.items()
-    } == PAGES
-    shown = {}
-    for name, text in pages.items():
-        shown[name] = {*Page(text).texts}
-    assert {"RMSE", "R2", "errors of power by range of the prediction"} <= shown[
-        "numbers"
-    ]
-    assert {
-        "red",
-        "green",
-        "blue",
-        "precision",
-        "recall",
-        "macro F1",
-        "classes",
-    } <= shown["three"]
-    assert {
-        "MCC",
-        "ROC-AUC",
-        "thresholds",
-        "alarms per 1,000 rows",
-        "Where it errs most",
-    } <= shown["two"]
-    assert {"Columns that matter", "Columns", "Training", "To make it again"} <= shown[
-        "explain"
-    ] & shown["two"]
-    target = "target Class (the last column; --target chooses)"
-    assert (
-        f"One network predicts two classes ({target}) from 2 inputs." in shown["info"]
+# titles and headings, headers of tables, labels of axes
+OUTLINE = re.compile(
+    r'(?:<h2>|<figcaption>|<text [^>]*class="h m">)([^<]*)<'
+    r'|(?:<th\b[^>]*>|<text [^>]*(?:y="276" class="m"|rotate\(-90 [^>]*)>)(.*?)</t'
+)
+OF_TEST = ["Result", "metrics |  |  | 95 % interval"]
+CONFUSION = "rows of each true class by predicted class; a stronger colour is more of the true class"
+OF_TWO_CLASSES = [
+    rf"{CONFUSION} | true \ predicted | 0 | 1",
+    "Precision and recall | recall | precision",
+    "ROC curve | false positive rate | true positive rate (recall)",
+    "Scores by class | score | share of the class's rows, logarithmic",
+    "Calibration (Brier score #) | score of class 1 | share of the rows that are it",
+    "thresholds | threshold | precision | recall | F1 | alarms per 1,000 rows",
+]
+OF_MISTAKES = [
+    "The worst mistakes",
+    "rows whose prediction is furthest from the truth |  | row | true | predicted",
+]
+COLUMNS = "2 columns | column | kind | became"
+
+
+def of_importance(metric, columns, scores):
+    title = (
+        f"how much worse {metric} (#) is with a column's values exchanged between rows"
     )
-    assert "Images of 1x8x8 pixels, scaled by pixel." in shown["images"]
+    return [
+        "Columns that matter",
+        f"{title} | column |  | {metric}, worse by | 95 % interval",
+        *(
+            f"Prediction if all rows had this {column} | {column} | {scores}"
+            for column in columns
+        ),
+        "Where it errs most",
+        "Columns",
+        f"{COLUMNS} | values |  | gaps",
+    ]
+
+
+def of_training(loss):
+    return [
+        "Training",
+        f"Loss while training | epoch | loss ({loss})",
+        "what was trained",
+        "layers | layer | activation | output shape | parameters",
+        "To make it again",
+    ]
+
+
+OUTLINES = {
+    "numbers": [
+        *OF_TEST,
+        "Predicted against true | true value (unit of the target) | predicted value (unit of the target)",
+        "Errors | predicted - true (unit of the target) | rows",
+        "errors of power by range of the prediction | predicted | rows | mean error | RMSE | 90 % of the errors",
+        *of_importance("RMSE", "yx", "mean value"),
+        *of_training("mse, of scaled targets"),
+    ],
+    "two": [
+        *OF_TEST,
+        *OF_TWO_CLASSES,
+        *of_importance("ROC-AUC", "ab", "mean score"),
+        *of_training("bce"),
+    ],
+    "three": [
+        *OF_TEST,
+        rf"{CONFUSION} | true \ predicted | blue | green | red",
+        "most confused | true | predicted | rows | of the class",
+        "classes | class | precision | recall | F1 | rows",
+        "Calibration (Brier score #) | score of the predicted class | share of the rows that are it",
+        *of_importance("loss", "xy", "mean score"),
+        *of_training("ce"),
+    ],
+    # of eight rows, without intervals
+    "images": [
+        "Result",
+        "metrics",
+        *(line.replace(", logarithmic", "") for line in OF_TWO_CLASSES),
+        *OF_MISTAKES,
+        "Columns",
+        *of_training("bce"),
+    ],
+    "info": ["Columns", COLUMNS, *of_training("bce")],
+}
+OUTLINES["explain"] = OUTLINES["two"]
+
+
+def test_pages_need_nothing_beside_them_and_name_what_they_show(pages):
+    for name, text in pages.items():
+        shown = check_alone(text)
+        assert shown.tags.count("svg") == PAGES[name]
+        told = []
+        for title, label in OUTLINE.findall(re.sub(r"\d+\.\d+", "#", text)):
+            if title:
+                told.append(title)
+            else:
+                told[-1] += f" | {label}"
+        told = html.unescape("\n".join(told).replace("<wbr>", ""))
+        assert told.splitlines() == ["The model", *OUTLINES[name]]
+    target = "target Class (the last column; --target chooses)"
+    answer = f"One network predicts two classes ({target}) from 2 inputs."
+    assert answer in pages["info"]
+    assert "Images of 1x8x8 pixels, scaled by pixel." in pages["images"]
     assert pages["images"].count("<img") >= 1
 
 
@@ -244,32 +314,35 @@ def blocks_of_two_classes(truth, scores, threshold, weights=None):
     return result, named(block for block in blocks if isinstance(block, Plot))
 
 
-@pytest.mark.parametrize("classes", [3, 10, 60])
-def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, classes, 500)
-    scores = rng.dirichlet(np.ones(classes), 500)
+@pytest.mark.parametrize("classes", [6, 7, 30, 31, 60, 61])
+def test_of_many_classes_there_is_a_wide_heat_map_or_none_and_the_largest_alone(
+    classes,
+):
+    """Every row is taken for the next class; the last class has two rows."""
+    truth = np.append(np.arange(classes), classes - 1)
     names = [f"a class with a long name {k}" for k in range(classes)]
+    scores = np.roll(np.eye(classes), 1, axis=1)[truth]
     result = multiclass_report(truth, scores, names)
-    blocks = task_blocks.class_blocks(NET, result, truth, scores, None)
-    counts = np.bincount(
-        truth * classes + scores.argmax(axis=1), minlength=classes**2
-    ).reshape(classes, classes)
-    tables = {}
-    for block in blocks:
-        if isinstance(block, Table):
-            tables[block.caption.partition(";")[0]] = block
-    if classes < 60:
-        heat = tables["rows of each true class by predicted class"]
-        expected = str(counts[0, 0])
-        assert heat.lines[0][1] == expected
-        expected = counts[0, 0] / counts[0].sum()
-        assert heat.shades[0][0] == expected
-    np.fill_diagonal(counts, 0)
-    a, b = np.unravel_index(counts.argmax(), counts.shape)
-    expected = [names[a], names[b], str(counts.max())]
-    line = tables["most confused"].lines[0]
-    assert line[:3] == expected
+    tables = tables_of(task_blocks.class_blocks(NET, result, truth, scores, None))
+    assert (CONFUSION in tables) == (classes <= 30)
+    if classes <= 30:
+        heat = tables[CONFUSION]
+        assert heat.is_wide == (classes > 6)
+        heads = names
+        if classes > 6:
+            heads = [str(k + 1) for k in range(classes)]
+            names = [f"{k} {name}" for k, name in zip(heads, names, strict=True)]
+        assert heat.headers == [r"true \ predicted", *heads]
+        assert [line[0] for line in heat.lines] == names
+        assert heat.lines[-1][1:] == ["2"] + [""] * (classes - 1)
+    pairs = [[k, (k + 1) % classes, "1"] for k in range(-1, 11)][: min(classes, 12)]
+    pairs[0] = [classes - 1, 0, "2"]
+    told = tables["most confused"].lines
+    own = [row["class"] for row in result["per_class"]]
+    assert told == [[own[a], own[b], rows, "100.0%"] for a, b, rows in pairs]
+    title = "the 60 largest of 61 classes" if classes == 61 else "classes"
+    assert len(tables[title].lines) == min(classes, 60)
+    assert tables[title].lines[0][-1] == "2"
 
 
 @pytest.mark.parametrize("weighted", [False, True])

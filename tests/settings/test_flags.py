@@ -175,6 +175,16 @@ def test_every_shell_gets_every_flag():
         text = succeed("--completion", shell).out
         for name in [*flags.MODES, *flags.BY_NAME]:
             assert name in text
+    # of fish: -r asks for a value, -x for one of names
+    lines = succeed("--completion", "fish").out.splitlines()
+    for name, switches in {
+        "model": "-s m -l model -r -d",
+        "quiet": "-s q -l quiet -d",
+        "optimizer": "-l optimizer -x -a 'adam sgd ",
+        "bench": "-l bench -d",
+    }.items():
+        (line,) = [line for line in lines if f" -l {name} " in line]
+        assert line.startswith(f"complete -c nn {switches}")
     assert "expected bash, zsh, fish" in run("--completion", "tcsh").err
 
 

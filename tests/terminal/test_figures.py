@@ -123,6 +123,25 @@ def lines_of(printed: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.parametrize("columns, shown", [(2, 500), (10, 100), (30, 60)])
+def test_the_cells_of_a_line_share_a_thousand_letters_or_have_sixty_each(
+    capsys, columns, shown
+):
+    headers = [f"h{k}" for k in range(columns)]
+    tables.table(headers, [["x" * 700, *"1" * (columns - 1)]], "title")
+    title, head, line, *_ = capsys.readouterr().out.splitlines()
+    assert title == "title"
+    assert line[:shown].count("x") == shown - len(" ... ")
+    assert head == "  ".join(["h0".ljust(shown), *headers[1:]])
+    # words on the left, numbers on the right, below their headers
+    tables.table(["word", "number"], [["a", "1"], ["letters", "12345678"]])
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "word       number",
+        "a               1",
+        "letters  12345678",
+    ]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_test_of_two_classes_has_counts_in_their_places_and_scikit_learns_rates(
     capsys, weighted
@@ -695,6 +714,10 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
         [["5", "2", "0.002"], ["6", "1", "0.003"]],
     )
     assert network_facts.members_of(both) == expected
+    texts = {0.5: "0.5", 1.0: "", 2.5: "2.5"}
+    for both.temperature in texts:
+        told = network_facts.facts_of(both)["temperature"]
+        assert told == texts[both.temperature]
     candidates = [
         {"layers": "4,1", "loss": 0.123456, "operations": 123456, "weight": 2},
         {"layers": "4,9,1", "loss": None, "operations": 5, "weight": 0},
