@@ -18,7 +18,7 @@ from nn import backends
 from nn.backends.cuda import device
 from nn.layers import InputColumn, parse
 from nn.settings.values import GPUS
-from nn.utils import UsageError
+from nn.utils import NnError, UsageError
 
 CUDA12 = '"cupy-cuda12x>=13" nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12 "nvidia-cudnn-cu12>=9" nvidia-nccl-cu12'
 CUDA13 = '"cupy-cuda13x>=13.6" nvidia-cublas nvidia-cuda-nvrtc "nvidia-cudnn-cu13>=9" nvidia-nccl-cu13'
@@ -102,6 +102,35 @@ def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
     monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
     with pytest.raises(UsageError, match=f"is not installed; pip install {words}"):
         importlib.import_module(f"nn.backends.cuda.{library}").library.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    "kind, text, words",
+    [
+        ("OutOfMemoryError", "no", "the GPU's memory is too small for a step; wait"),
+        (
+            "CUDADriverError",
+            "OUT_OF_MEMORY: out of memory",
+            "the GPU's memory is too small for a step; wait",
+        ),
+        (
+            "CUDARuntimeError",
+            "illegal memory access",
+            "the GPU failed at a step (illegal memory access); check nvidia-smi, or use --backend omp",
+        ),
+        ("KeyError", "memory", "memory"),
+    ],
+)
+def test_errors_of_the_gpu_are_told_for_what_they_are(kind, text, words, monkeypatch):
+    names = ("OutOfMemoryError", "CUDADriverError", "CUDARuntimeError")
+    kinds = {name: type(name, (Exception,), {}) for name in names}
+    every = SimpleNamespace(**kinds)
+    cuda = SimpleNamespace(memory=every, driver=every, runtime=every)
+    monkeypatch.setattr(device, "cupy", lambda: SimpleNamespace(cuda=cuda))
+    expected = KeyError if kind == "KeyError" else NnError
+    with pytest.raises(expected) as told, device.GpuErrors("a step", "wait"):
+        raise kinds.get(kind, KeyError)(text)
+    assert told.value.args == (words,)
 
 
 @pytest.mark.parametrize("absent", ["cuda", "cudnn"])

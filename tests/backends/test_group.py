@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import cffi
 import numpy as np
 import pytest
 
@@ -399,3 +400,24 @@ def test_members_that_do_not_come_are_not_waited_for_longer_than_allowed(monkeyp
         NnError, match=r"GPU 3, 2 of 4: the others did not connect within 0.2 s"
     ):
         nccl.Communicator("00", 1, 4, 3)
+
+
+@pytest.mark.parametrize(
+    "last, more", [(b"", ""), (b" socket\n closed ", " (socket closed)")]
+)
+def test_a_failing_call_of_nccl_tells_its_error_and_the_last_one(
+    last, more, monkeypatch
+):
+    ffi = cffi.FFI()
+    text, last = (ffi.new("char[]", one) for one in (b"internal error", last))
+    lib = SimpleNamespace(
+        ncclGetErrorString=lambda _: text, ncclGetLastError=lambda _: last
+    )
+    monkeypatch.setattr(nccl, "library", lambda: (ffi, lib))
+    nccl._check(0, "ncclReduce")
+    with pytest.raises(NnError) as told:
+        nccl._check(3, "ncclReduce")
+    expected = (
+        f"NCCL: ncclReduce: internal error{more}; set NCCL_DEBUG=INFO for details"
+    )
+    assert str(told.value) == expected

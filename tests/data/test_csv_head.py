@@ -73,11 +73,12 @@ def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
             lambda reads=reads: read_csv(path, reads=reads), DataError
         )
     cases = (
-        ("a;b\n1.5;0\n1,5;1\n", 3),
-        ("a;b\n" + "1;word\n" * 200_000 + "1,5;word\n", 200_002),
+        ("a;b\n1.5;0\n1,5;1\n", 3, "a"),
+        ("a;b\n" + "1;word\n" * 200_000 + "1,5;word\n", 200_002, "a"),
+        ("a;b\n1.5;x\n2.5;x\n3.5;y\n4.5;1,5\n", 5, "b"),  # among words
     )
-    for text, row in cases:
-        message = f'row {row}, column a: found "1,5", expected a decimal point'
+    for text, row, column in cases:
+        message = f'row {row}, column {column}: found "1,5", expected a decimal point'
         assert message in refusal(lambda text=text: read_csv(write(text)), DataError)
     table = read_csv(write("a;b;c\n1,5;2024.01.05;u\n2,25;1.2.3;v\n"))
     assert [column.reads for column in table.columns.values()] == [

@@ -435,12 +435,13 @@ def test_several_files_have_the_same_columns_and_the_row_numbers_of_pandas_are_n
     frame.to_parquet(tmp_path / "1.parquet")
     frame = pd.DataFrame({"b": [1.0], "y": [0]})
     frame.to_parquet(tmp_path / "2.parquet")
-    assert 'column 1 is "b", expected "a" as in' in refusal(
+    first = tmp_path / "0.parquet"
+    assert f'2.parquet: column 1 is "b", expected "a" as in {first}; put' in refusal(
         lambda: opened(tmp_path / "*.parquet")
     )
     frame = pd.DataFrame({"a": [1.0]})
     frame.to_parquet(tmp_path / "2.parquet")
-    assert "1 columns, expected 2 as in" in refusal(
+    assert f"2.parquet: 1 columns, expected 2 as in {first}; leave" in refusal(
         lambda: opened(tmp_path / "*.parquet")
     )
     frame = pd.DataFrame({"a": [], "y": []})
