@@ -10,7 +10,7 @@ from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
 from support.epochs import settings
 from support.moved_images import check_moves
-from support.networks import QUANTILES, StopsAfter, fill, network
+from support.networks import StopsAfter, fill, network
 from support.pack_members import Members
 from support.threads import in_threads, two_classes
 
@@ -24,7 +24,6 @@ from nn.backends.engine import EpochSettings, PackJob, TimedStep
 from nn.backends.member import Turns
 from nn.core.losses import weighted_classes
 from nn.layers import InputColumn
-from nn.nn_aux import LOSSES, loss_of
 from nn.utils import NnError, UsageError
 
 pytestmark = pytest.mark.skipif(
@@ -194,10 +193,11 @@ def test_what_the_gpu_tells_of_a_network(emulated):
         "layer 1 3: forward small_forward; backward small_backward_input, small_backward_parameters",
     ]
     most = (2**31 - 1) // 12
-    engine.reserve(most)
     told = f"--batch_number {most + 1}: a layer of 12 values allows at most {most} "
-    with pytest.raises(UsageError, match=told):
-        engine.reserve(most + 1)
+    for widest in (engine, prepared(spec="4,12,3").engine):
+        widest.reserve(most)
+        with pytest.raises(UsageError, match=told):
+            widest.reserve(most + 1)
 
 
 def test_the_bytes_of_a_network_are_those_of_its_arrays(emulated, monkeypatch):
@@ -249,33 +249,7 @@ def test_calls_of_several_runners_are_in_the_order_of_time(emulated):
     assert [one.room for one in runners] == [3, 3]
 
 
-@pytest.mark.usual(2, 6)
-@pytest.mark.parametrize(
-    "loss",
-    [
-        *LOSSES,
-        "huber=0.25",
-        "quantile=0.9",
-        QUANTILES,
-        "focal=0.5",
-        "tweedie=1.2",
-        "tweedie=1.9",
-    ],
-)
-def test_a_loss_and_its_constant_are_those_of_seq(loss, emulated):
-    output = loss_of(loss).activation or "linear"
-    net = network(f"4,5:tanh,3:{output}", "seq", "float64", loss=loss)
-    x, y = fill(net, 20)
-    if loss not in ("ce", QUANTILES):  # a row of one target without it is left out
-        y[np.random.default_rng(2).random(y.shape) < 0.3] = np.nan  # are missing
-    gpu = CudaEngine("cuda", net.layers, net.loss, "float64")
-    gpu.set("parameters", net.engine.get("parameters"))
-    value, gradients, _ = gpu.gradients(x.reshape(20, -1), y)
-    expected, expected_gradients, _ = net.engine.gradients(x.reshape(20, -1), y)
-    assert value == pytest.approx(expected, rel=1e-12)
-    assert relative_distance(gradients, expected_gradients) < 1e-12
-
-
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     ("loss", "dtype", "tolerance"),
     [("bce", "float64", 1e-12), ("focal=0.5", "float32", 1e-5)],
@@ -305,7 +279,7 @@ def test_classes_of_targets_have_the_weights_that_they_have_on_seq(
     assert ends[1][1] == pytest.approx(ends[0][1], rel=10 * tolerance)
 
 
-@pytest.mark.usual(2, 6)
+@pytest.mark.usual(1, 6)
 @pytest.mark.parametrize("outputs", [2, 3, 33])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("is_small", [True, False])

@@ -97,9 +97,9 @@ int run_grid(const unsigned *grid, unsigned threads, size_t shared, int together
         for (unsigned x = 0; x < grid[0]; x += each) {
             std::vector<block_of_threads> blocks(each);
             for (unsigned b = 0; b < each; b++) {
-                group warp = {32, 0};
+                group warp = {std::min(32, (int)threads), 0};
                 blocks[b].place = {x + b, y, 0}, blocks[b].all = {(int)threads, 0};
-                blocks[b].warps.assign(threads / 32, warp), blocks[b].lanes.resize(threads);
+                blocks[b].warps.assign((threads + 31) / 32, warp), blocks[b].lanes.resize(threads);
                 blocks[b].memory = (char *)aligned_alloc(64, (shared + 63) / 64 * 64 + 64);
                 memset(blocks[b].memory, 0xFF, shared);         /* NaN: nobody may count on zeros */
             }

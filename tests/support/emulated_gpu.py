@@ -83,15 +83,23 @@ class _Memory:
         self.ptr = address
 
     def memset_async(self, value: int, count: int):
-        _start(ctypes.memset, self.ptr, value, count)
+        start(ctypes.memset, self.ptr, value, count)
 
 
-def _start(call, *arguments) -> None:
+def start(call, *arguments) -> None:
     """Do what was started, or keep it for the graph that is captured."""
     if (steps := getattr(_current, "captured", None)) is None:
         call(*arguments)
     else:
         steps.append(functools.partial(call, *arguments))
+
+
+class _Event:
+    def __init__(self, **options):
+        pass
+
+    def record(self, stream):
+        """Do nothing: it has been."""
 
 
 class _Graph:
@@ -145,7 +153,18 @@ def _library(code: str, options: tuple[str, ...]):
     source.write_text(text)
     library = source.with_suffix(".so")
     fibres = Path(_fibres().name, FIBRES.with_suffix(".o").name)
-    command = ["g++", "-shared", *FLAGS, *options, "-o", library, source, fibres]
+    # the C library has a function `advance` too
+    command = [
+        "g++",
+        "-shared",
+        "-Wl,-Bsymbolic",
+        *FLAGS,
+        *options,
+        "-o",
+        library,
+        source,
+        fibres,
+    ]
     subprocess.run(list(map(str, command)), check=True)
     return ctypes.CDLL(str(library))
 
@@ -194,7 +213,7 @@ class Kernel:
             for a in arguments
         ]
         grid = (ctypes.c_uint * 2)(*grid, *[1] * (2 - len(grid)))
-        _start(self._run, grid, block[0], values, shared_mem, enable_cooperative_groups)
+        start(self._run, grid, block[0], values, shared_mem, enable_cooperative_groups)
 
     def _run(self, grid, threads: int, values: list, shared_mem: int, together: bool):
         pointers = (ctypes.c_void_p * len(values))(
@@ -231,8 +250,10 @@ class _Stream(nullcontext):
     def __init__(self, **options):
         super().__init__()
 
-    def synchronize(self):
+    def synchronize(self, *_):
         """Do nothing: everything is done at once."""
+
+    wait_event = synchronize
 
     def begin_capture(self):
         _current.captured = []
@@ -262,6 +283,7 @@ def module() -> ModuleType:
     runtime = SimpleNamespace(CUDARuntimeError=errors[2], **properties)
     cupy.cuda = SimpleNamespace(
         Device=_Device,
+        Event=_Event,
         Stream=_Stream,
         get_current_stream=_Stream,
         memory=memory,

@@ -1,0 +1,224 @@
+"""Every kernel of a layer, on an emulated GPU, against plain NumPy."""
+
+import re
+
+import numpy as np
+import pytest
+from support import plain_layers
+from support.distances import relative_distance
+from support.emulated_gpu import can_emulate, emulated_gpu
+from support.emulated_libraries import emulate_libraries
+from support.epochs import ended, settings
+from support.networks import (
+    QUANTILES,
+    check_gradients_against_numpy,
+    fill,
+    network,
+    twins,
+)
+
+from nn.backends.cuda import device, small
+from nn.backends.cuda import engine as engines
+from nn.backends.cuda.abi import CONTROL_TYPE, THREADS
+from nn.backends.cuda.builder import Builder
+from nn.backends.cuda.cublas import Cublas
+from nn.backends.cuda.program import (
+    PRELUDE,
+    Purpose,
+    constant_line,
+    source_file,
+    sources,
+    switches,
+)
+from nn.backends.cuda.runner import compiled
+from nn.core.losses import weighted_classes
+from nn.layers import InputColumn
+from nn.nn_aux import LOSSES, loss_name, loss_of
+
+COLUMNS = (
+    InputColumn("number", waves=3),
+    InputColumn("gap", fill=0.3, edges=(-0.5, 0.25, 0.75), waves=4),
+    InputColumn("embedding", values=9, width=2),
+    InputColumn("onehot", values=3),
+    InputColumn("gap", fill=-1.5),
+)
+# strides, borders, more filters than a block or a thread takes, sums in several parts
+NETWORKS = [
+    ("16x7x5,conv33k3p1:tanh,conv18k3:tanh,maxpool2,pad1,18", "float32", 20),
+    (
+        "3x9x11,conv18k3s2p1:tanh,conv6k2:sigmoid,avgpool2s1:tanh,pad3,conv3k7s2:tanh,maxpool2s1:silu,3:tanh",
+        "float64",
+        20,
+    ),
+    ("5,33:softplus,dropout0.3,2:gelu,40:lrelu,flatten:tanh,17", "float64", 70),
+    ("700,9:tanh,2000,6:tanh,3", "float64", 20),
+    ("40,700:tanh,1", "float64", 9),
+]
+OF_A_LIBRARY = {"dense_backward_bias"}
+FILES_OF_LAYERS = ["dense", "conv", "conv_direct", "conv_winograd", "pool", "pad"]
+FILES_OF_LAYERS += ["dropout", "embedding"]
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    if not can_emulate():
+        pytest.skip("no g++ on Linux, which the emulation is for")
+    with emulated_gpu(monkeypatch) as cupy:
+        yield cupy
+
+
+def net_of(spec: str, dtype: str):
+    columns = COLUMNS if spec.startswith("5,") else ()
+    return network(spec, "cuda", dtype, input_columns=columns)
+
+
+@pytest.mark.parametrize(("spec", "dtype", "rows"), NETWORKS)
+def test_gradients_are_those_of_numpy(spec, dtype, rows, emulated):
+    check_gradients_against_numpy(net_of(spec, dtype), rows, seed=3, step=1)
+
+
+def test_outputs_are_those_of_numpy(emulated):
+    net = net_of(*NETWORKS[1][:2])
+    x, _ = fill(net, 20)
+    outs = plain_layers.forward(net.layers, net.parameters(), x)
+    assert relative_distance(net.predict(x), outs[-1]) < 1e-13
+
+
+def test_these_networks_have_every_kernel_of_a_layer(emulated):
+    functions = set(OF_A_LIBRARY)
+    for spec, dtype, rows in NETWORKS:
+        net = net_of(spec, dtype)
+        itemsize = net.engine.dtype.itemsize
+        builder = Builder(net.layers, net.loss, itemsize, device.processors())
+        for kind in ("gradients", "predict"):
+            program = builder.build(Purpose(kind, rows, dropout=kind == "gradients"))
+            functions |= {op.function for phase in program.phases for op in phase}
+    for name in FILES_OF_LAYERS:
+        kernels = re.findall(
+            r"^__device__ void (\w+)\(", source_file(name), re.MULTILINE
+        )
+        assert kernels
+        assert set(kernels) <= functions
+
+
+LOSS_KERNEL = """
+#undef LOSS_CONSTANT
+#undef LOSS_CONSTANTS
+{constants}
+namespace of_{number} {{
+{source}
+}}
+extern "C" __global__ void loss_{number}(const control *where, real *z)
+{{
+    const control c = where[{number}];
+    of_{number}::loss_backward<{settings}>(z, c, batch_of(c, 0, 0), block_range{{0, 1}});
+}}
+"""
+LAST_LAYERS = [  # loss, activation
+    *((loss, loss_of(loss).activation or "tanh") for loss in LOSSES),
+    ("mse", "softmax"),
+    ("huber=0.25", "softmax"),
+    ("quantile=0.9", "linear"),
+    (QUANTILES, "steps"),
+    ("focal=0.5", "sigmoid"),
+    ("tweedie=1.9", "exp"),
+]
+
+
+@pytest.mark.parametrize("lanes", [1, 32])
+def test_losses_and_their_slopes_are_those_of_seq(lanes, emulated):
+    """A row of a lane, and of a warp; targets are missing, classes and rows have
+    weights. All kernels are of one module."""
+    cupy = emulated
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(12, 3))
+    weights = rng.random(12)
+    class_weights = np.array([[0.3, 2.0], [1.0, 1e-3], [0.0, 1e3]])
+    code = switches(Purpose("loss", 12, weighted=True)) + PRELUDE
+    code += sources("common", "activation")
+    controls = np.zeros(len(LAST_LAYERS), CONTROL_TYPE)
+    arrays = []
+    expected = []
+    for number, (loss, activation) in enumerate(LAST_LAYERS):
+        net = network(f"3,3:{activation}", "seq", "float64", loss=loss)
+        _, y = fill(net, 12)
+        if loss not in ("ce", QUANTILES):
+            y[rng.random(y.shape) < 0.2] = np.nan
+        if activation == "sigmoid":
+            y = weighted_classes(y, class_weights)
+        net.set_parameters({"layer0.weight": np.eye(3), "layer0.bias": np.zeros(3)})
+        rows = [net.engine.gradients(z[r : r + 1], y[r : r + 1]) for r in range(12)]
+        losses = weights * [row[0] for row in rows]
+        slopes = weights[:, None] * [row[2].ravel() for row in rows]
+        expected.append((losses, slopes))
+        names = f"{loss_name(loss).upper()}, {activation.upper()}, 3, 0, {lanes}"
+        code += LOSS_KERNEL.format(
+            constants=constant_line(loss),
+            number=number,
+            source=source_file("loss"),
+            settings=names,
+        )
+        arrays.append([cupy.asarray(y), cupy.asarray(weights), cupy.empty(12)])
+        members = ("y", "weights", "row_loss")
+        for member, array in zip(members, arrays[-1], strict=True):
+            controls[number][member] = array.data.ptr
+    controls["count"] = controls["batch"] = 12
+    where = cupy.asarray(controls.view(np.uint8))
+    module = compiled(code, "float64", False)
+    for number, (losses, slopes) in enumerate(expected):
+        slopes_here = cupy.asarray(z)
+        kernel = module.get_function(f"loss_{number}")
+        kernel((1,), (THREADS,), (where, slopes_here))
+        told = LAST_LAYERS[number]
+        np.testing.assert_allclose(
+            arrays[number][2], losses, 1e-12, 1e-12, err_msg=told
+        )
+        np.testing.assert_allclose(slopes_here, slopes, 1e-12, 1e-12, err_msg=told)
+
+
+def test_what_a_library_multiplies_ends_as_on_seq(emulated, monkeypatch):
+    """Phases as graphs; the last batch is short."""
+    emulate_libraries(monkeypatch)
+    monkeypatch.setattr(engines, "WHOLE_EPOCH_FLOPS", 0)
+    monkeypatch.setattr(small, "fits", lambda *_: False)
+    monkeypatch.setattr(Cublas, "SMALLEST", 1)
+    nets, (x, y) = twins("7,9:tanh,20:sigmoid,6", ("seq", "cuda"), "float32", 21)
+    how = settings(optimizer="sgd", batch=8, rates=[0.1] * 9)
+    ends = [ended(net, x, y, how, epochs=2) for net in nets]
+    assert relative_distance(ends[1].parameters, ends[0].parameters) < 1e-6
+    assert ends[1].losses == pytest.approx(ends[0].losses, rel=1e-6)
+    assert relative_distance(nets[1].predict(x), nets[0].predict(x)) < 1e-6
+    functions = " ".join(nets[1].engine.routes(8))
+    for name in ("runner Phases", "cuBLAS gemm, output_finish", *OF_A_LIBRARY):
+        assert name in functions
+
+
+@pytest.mark.parametrize("distribute", ["mirrored", "central"])
+def test_gpus_that_share_batches_end_where_seq_ends(distribute, emulated, monkeypatch):
+    """In the last batch one of them has no row."""
+    emulate_libraries(monkeypatch)
+    emulated.cuda.runtime.getDeviceCount = lambda: 3
+    spec = "6,9:tanh,dropout0.3,5:tanh,2"
+    seq = network(spec, "seq")
+    group = network(spec, "cuda", gpus=(2, 0), distribute=distribute)
+    x, y = fill(seq, 22)
+    group.vector[...] = seq.vector
+    group.engine.set("parameters", seq.vector)
+    weights = np.random.default_rng(1).random(22)
+    how = settings(batch=7, weight_decay=0.1)
+    ends = [ended(net, x, y, how, weights=weights, epochs=2) for net in (seq, group)]
+    assert relative_distance(ends[1].parameters, ends[0].parameters) < 1e-12
+    assert ends[1].losses == pytest.approx(ends[0].losses, rel=1e-12)
+    members = group.engine.engines
+    for engine in members:
+        assert np.array_equal(engine.get("parameters"), ends[1].parameters)
+    assert [engine.device for engine in members] == [2, 0]
+    if distribute == "central":
+        return
+    records = x.reshape(22, -1)
+    for engine in (seq.engine, group.engine):
+        engine.set("parameters", ends[0].parameters)
+    expected = seq.engine.gradients(records, y, 5, 3)
+    told = group.engine.gradients(records, y, 5, 3)
+    assert told[0] == pytest.approx(expected[0], rel=1e-12)
+    assert max(map(relative_distance, told[1:], expected[1:])) < 1e-12
