@@ -119,10 +119,10 @@ def _is_table(net, x) -> bool:
         return False
     if x.ndim != 2:
         return False
-    # text, or more than the features
-    columns = _width_of_data(net)
-    is_raw = net.inputs != columns and x.shape[1] == columns
-    return x.dtype.kind in "OUSM" or is_raw
+    if x.dtype.kind in "OUSM":
+        return True
+    # more than the features
+    return x.shape[1] != net.inputs and x.shape[1] == _width_of_data(net)
 
 
 def _channels_first(net, x):

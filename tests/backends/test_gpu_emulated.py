@@ -20,6 +20,7 @@ from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
+from nn.backends.cuda.program import PLAIN
 from nn.backends.engine import EpochSettings, PackJob, TimedStep
 from nn.backends.member import Turns
 from nn.core.losses import weighted_classes
@@ -453,6 +454,27 @@ def test_outputs_that_come_back_some_at_a_time_are_those_of_seq(
     for order in (None, some, some[:-1]):
         outputs = [engine.predict(engine.load(x), order) for engine in both]
         assert relative_distance(*outputs) < 1e-12
+
+
+@pytest.mark.usual(0, 5)
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("spec", ["33,9:relu,70:tanh,5", "9,300:sigmoid,250:relu,3"])
+def test_few_rows_are_predicted_as_on_seq(spec, rows, emulated):
+    """By warps, of one block and of several, and from five rows on in tiles."""
+    net = network(spec, "seq", "float64")
+    x, _ = fill(net, rows)
+    gpu = CudaEngine("cuda", net.layers, net.loss, "float64")
+    gpu.set("parameters", net.engine.get("parameters"))
+    outputs = [engine.predict(engine.load(x)) for engine in (gpu, net.engine)]
+    assert relative_distance(*outputs) < 1e-12
+    program = gpu.whole_epochs(gpu.predict_purpose(rows, PLAIN))
+    by_warps = [
+        op.function == "few_rows_forward"
+        for phase in program.phases
+        for op in phase
+        if op.step == ("forward", 0)
+    ]
+    assert by_warps == [rows <= 4]
 
 
 def test_members_have_the_losses_of_their_own_rows_of_the_same_data(emulated):

@@ -261,6 +261,43 @@ __device__ void narrow_backward_parameters(real *g, const real *dz, const real *
     }
 }
 
+/* ---- few rows: a warp has AT_ONCE outputs of all of them, where tiles would be almost empty ---- */
+
+/* out = f(x w' + b) for n rows, at most ROWS */
+template <int ROWS, int AT_ONCE, int I, int O, int ACTIVATION>
+__device__ void few_rows_forward(real *out, const real *x, const real *w, const real *b, int n,
+                                 block_range range)
+{
+    int lane = threadIdx.x % 32, row = lane / AT_ONCE;
+    for (int first = range.first() / 32 * AT_ONCE; first < O;
+         first += range.stride() / 32 * AT_ONCE) {
+        int output = first + lane % AT_ONCE;    /* that this lane writes, of its row */
+        real bias = load_or_zero(output < O ? b + output : 0), whole_sum = 0;
+        real sum[ROWS][AT_ONCE] = {};
+        #pragma unroll 4
+        for (int i = lane; i < I; i += 32) {
+            real value[ROWS];
+            #pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                value[r] = load_or_zero(r < n ? x + (size_t)r * I + i : 0);
+            #pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                real weight = load_or_zero(first + j < O ? w + (size_t)(first + j) * I + i : 0);
+                #pragma unroll
+                for (int r = 0; r < ROWS; r++)
+                    sum[r][j] += value[r] * weight;
+            }
+        }
+        #pragma unroll
+        for (int at = 0; at < ROWS * AT_ONCE; at++) {
+            real total = lanes_sum<32>(sum[at / AT_ONCE][at % AT_ONCE]);
+            whole_sum = lane == at ? total : whole_sum;
+        }
+        if (row < n && row < ROWS && output < O)
+            out[(size_t)row * O + output] = activate<ACTIVATION>(whole_sum + bias);
+    }
+}
+
 /* ---- few outputs of a row, by WARPS warps: of the last layer of a network that learns, and
  * narrow ones ---- */
 

@@ -18,6 +18,7 @@ from .program import (
     BATCH,
     BATCH_ROWS,
     CONTROL,
+    ONE_BLOCK_WORK,
     PARTIAL_SUMS,
     PASSES,
     LayerNode,
@@ -26,6 +27,10 @@ from .program import (
 )
 
 NARROW = 4  # outputs that are computed along rows, not in tiles
+FEW_ROWS = 4  # of a prediction, which warps compute, no tiles
+AT_ONCE = (
+    8  # outputs of few rows, of all together, that a warp of a lone block computes
+)
 # the largest last layer that is one op with the loss
 FUSED_OUTPUTS = 16
 FUSED_PRODUCTS = 2**24
@@ -39,7 +44,7 @@ FUSED_BESIDE = 2**20
 
 def choose_dense(ws: Workspace, node: LayerNode, product: str) -> str:
     """Return the route of a product (forward, input, parameters): fused, narrow,
-    library or tiles."""
+    library, few rows or tiles."""
     i = node.layer.inputs
     o = node.layer.outputs
     n = ws.rows
@@ -51,6 +56,8 @@ def choose_dense(ws: Workspace, node: LayerNode, product: str) -> str:
         return "narrow"
     if large:
         return "library"
+    if ws.purpose.kind == "predict" and n <= FEW_ROWS:
+        return "few rows"
     return "tiles"
 
 
@@ -96,7 +103,23 @@ def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
         if product == "forward" or activation != "linear":
             return [[op], [finish(ws, node, product)]]
         return [[op]]
+    if route == "few rows":
+        return [[_few_rows(ws, node)]]
     return _tiles(ws, node, product)
+
+
+def _few_rows(ws: Workspace, node: LayerNode) -> Op:
+    """Return the op of a forward pass whose warps add up along the inputs."""
+    to, operands, _, _, activation = node.product("forward")
+    o = node.layer.outputs
+    if ws.program.work <= ONE_BLOCK_WORK:
+        at_once = AT_ONCE // ws.rows
+    else:  # as many warps as there are outputs
+        at_once = 1
+    settings = (ws.rows, at_once, node.layer.inputs, o, activation.upper())
+    arguments = (to, *operands, BATCH_ROWS)
+    warps = -(-o // at_once)
+    return Op("few_rows_forward", settings, arguments, -(-warps * 32 // THREADS))
 
 
 def _tiles(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:

@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import os
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -243,18 +244,42 @@ def _library_paths(name: str, package: str) -> list[str]:
 # ---------------------------------------------------------------- errors
 
 
-class GpuErrors:
-    """Turns CuPy's errors in a block into NnError: memory runs out while making `what`;
-    the remedy is what to do then."""
+class Turn:
+    """A GPU and a stream of it, for one thread at a time; one that has it may take it
+    again."""
 
-    def __init__(self, what: str, remedy: str):
+    def __init__(self, device: int):
+        self._lock = threading.RLock()
+        self._device = cupy().cuda.Device(device)
+        with self._device:
+            self.stream = cupy().cuda.Stream(non_blocking=True)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._device.__enter__()
+        self.stream.__enter__()
+
+    def __exit__(self, *error) -> None:
+        self.stream.__exit__(*error)
+        self._device.__exit__(*error)
+        self._lock.release()
+
+
+class GpuErrors:
+    """Turns CuPy's errors in a block, which has a turn, into NnError: memory runs out
+    while making `what`; the remedy is what to do then."""
+
+    def __init__(self, what: str, remedy: str, turn: Turn):
         self._what = what
         self._remedy = remedy
+        self._turn = turn
 
     def __enter__(self) -> None:
         check_process()
+        self._turn.__enter__()
 
     def __exit__(self, kind, error: BaseException | None, trace) -> None:
+        self._turn.__exit__(kind, error, trace)
         if error is None:
             return
         module = cupy()

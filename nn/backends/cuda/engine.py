@@ -4,7 +4,6 @@ large products."""
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from .abi import update_rule
 from .builder import Builder, kind_of
 from .cublas import Cublas
 from .data import CudaData, check_numbers, row_format
-from .device import GpuErrors, check_gpus, cupy, processors
+from .device import GpuErrors, Turn, check_gpus, cupy, processors
 from .epoch import advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
 from .pack import FIRST_BATCHES, LONGEST_WAIT, CudaPack
@@ -109,26 +108,20 @@ class CudaEngine:
         self._to_record = 0
         self._recorded_kind = "train"  # of the purposes that are timed
         self._recorders = []
-        self._turn = threading.RLock()
         self._vectors: dict[str, object] = {}
-        with cupy().cuda.Device(device):
-            self.stream = cupy().cuda.Stream(non_blocking=True)
+        self._turn = Turn(device)
+        self.stream = self._turn.stream
         with self.gpu_context(
             f"a network of {self.size} parameters", "use fewer or smaller layers"
         ):
             self.vector("parameters")
 
-    @contextmanager
-    def gpu_context(self, what: str, remedy: str = "use a smaller --batch_number"):
+    def gpu_context(
+        self, what: str, remedy: str = "use a smaller --batch_number"
+    ) -> GpuErrors:
         """Enter this engine's GPU and stream, one thread at a time; CuPy's errors
         become NnError."""
-        with (
-            GpuErrors(what, remedy),
-            self._turn,
-            cupy().cuda.Device(self.device),
-            self.stream,
-        ):
-            yield
+        return GpuErrors(what, remedy, self._turn)
 
     # ---- facts of the engine
 
@@ -241,6 +234,8 @@ class CudaEngine:
 
     def _checked_inputs(self, x: np.ndarray) -> np.ndarray:
         columns = self.layers[0].columns
+        if x.shape[1:] == (self.inputs,) and x.dtype == self.dtype and not columns:
+            return x
         if columns and x.dtype.names:
             counts_of(x.dtype, self.dtype)
         else:
@@ -683,14 +678,13 @@ class CudaEngine:
 
     def predict_once(self, x: np.ndarray) -> np.ndarray:
         x = self._checked_inputs(np.ascontiguousarray(x))
-        with self.gpu_context("a forward pass", "use a smaller network"):
-            standing = None
-            if self._may_stand(x):
+        if self._may_stand(x):
+            with self.gpu_context("a forward pass", "use a smaller network"):
                 standing = self._standing.find(
                     ("here", len(x), x.dtype), None, lambda: PassFromHere(self, x)
                 )
-            if standing is not None:
-                return standing.outputs(x)
+                if standing is not None:
+                    return standing.outputs(x)
         return self.predict(self.load(x))
 
     def standing_there(

@@ -35,6 +35,7 @@ SOURCES = [
     "optimizer",
 ]
 LINE = 32  # values; buffers begin at multiples of it
+ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
 # product -> its part of a kernel's name
 PASSES = {"forward": "forward", "input": "backward_input"}
 
@@ -234,6 +235,11 @@ class Program:
     sent: list[tuple[str, int]] = field(default_factory=list)
     # arrays in CUDA source that ops name as arguments
     declarations: list[str] = field(default_factory=list)
+
+    @property
+    def work(self) -> int:
+        """Return the products of weights and rows of a batch's forward pass."""
+        return self.purpose.rows * sum(layer.parameters for layer in self.layers)
 
 
 def lanes_of(width: int) -> int:

@@ -19,6 +19,7 @@ from .abi import CONTROL_TYPE, CUDA_TYPES, THREADS
 from .data import Segment
 from .device import cupy, driver, processors
 from .program import (
+    ONE_BLOCK_WORK,
     Buffer,
     Program,
     blocks_of,
@@ -132,7 +133,7 @@ class WholeEpochs(Runner):
         self.blocks = max(
             1, min(max(map(blocks_of, program.phases), default=1), processors())
         )
-        if program.purpose.kind == "predict" and _work(program) <= ONE_BLOCK_WORK:
+        if program.purpose.kind == "predict" and program.work <= ONE_BLOCK_WORK:
             self.blocks = 1  # which waits for no other
 
     def run(self, first_batch: int, batches: int) -> None:
@@ -142,14 +143,6 @@ class WholeEpochs(Runner):
         self.kernel(
             (self.blocks,), (THREADS,), arguments, shared_mem=self.program.shared_bytes
         )
-
-
-def _work(program: Program) -> int:
-    """Return the products of weights and rows of a batch's forward pass."""
-    return program.purpose.rows * sum(layer.parameters for layer in program.layers)
-
-
-ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
 
 
 class Phases(Runner):

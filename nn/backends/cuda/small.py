@@ -22,6 +22,7 @@ from .abi import MOMENTS, THREADS, UPDATE
 from .device import processors, shared_of_block, shared_of_processor
 from .program import (
     BYTE_ROWS,
+    ONE_BLOCK_WORK,
     PRELUDE,
     Program,
     Purpose,
@@ -31,7 +32,7 @@ from .program import (
     sources,
     switches,
 )
-from .runner import ONE_BLOCK_WORK, WholeEpochs
+from .runner import WholeEpochs
 
 # parameters a block can take through its few rows in a few microseconds
 MOST_WORK = 3_000
