@@ -261,7 +261,7 @@ __device__ void narrow_backward_parameters(real *g, const real *dz, const real *
     }
 }
 
-/* ---- few rows: a warp has AT_ONCE outputs of all of them, where tiles would be almost empty ---- */
+/* ---- few rows: a warp has AT_ONCE outputs of all, where tiles would be almost empty ---- */
 
 /* out = f(x w' + b) for n rows, at most ROWS */
 template <int ROWS, int AT_ONCE, int I, int O, int ACTIVATION>
