@@ -502,6 +502,19 @@ def test_a_text_model_of_the_original(folder):
     assert (folder / "m.c").read_bytes() == written
 
 
+def test_columns_without_names_are_called_by_their_places_in_the_file(folder):
+    lines = [f"{k % 2},{k % 5},{'abc'[k % 3]},{k}.5\n" for k in range(60)]
+    (folder / "t.csv").write_text("".join(lines))
+    given = {"header": "no", "target": 0, "drop": 1}
+    model = nn.fit("t.csv", **given, layers="auto,3,1", epochs=1)
+    model.export("m.onnx")
+    words = np.array([["a"], ["c"]], object)
+    inputs = {"column_2": words, "column_3": np.array([[1.5], [7.5]])}
+    probabilities = outputs("m.onnx", inputs)["probabilities"]
+    rows = [["0", word, text] for word, text in (("a", "1.5"), ("c", "7.5"))]
+    np.testing.assert_allclose(probabilities, model.predict_proba(rows), rtol=1e-5)
+
+
 def test_members_with_and_without_an_encoding(folder):
     x, nets = members_with_and_without_an_encoding("seq")
     for number, net in enumerate(nets):

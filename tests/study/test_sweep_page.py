@@ -2,6 +2,7 @@
 network."""
 
 import json
+from itertools import product
 from statistics import median
 
 import numpy as np
@@ -344,6 +345,25 @@ def test_a_speed_up_is_over_the_least_number_of_threads_and_the_ideal_is_the_num
     two = result(*SIZES[0], "cuda", ms=6.0, gpus=2.0, distribute="mirrored")
     picture = named(sweep_page.pictures_of([alone, two]))["speed-up-gpus"]
     expected = {"50-50-1, batch 100, mirrored": [(1, 1.0), (2, 1.5)]}
+    assert points_of(picture) == expected
+
+
+@pytest.mark.parametrize("backends", [["omp"], ["omp", "seq"]])
+@pytest.mark.parametrize("devices", [["P"], ["P", "Q"]])
+def test_speed_ups_have_the_backend_and_the_device_where_there_are_several(
+    backends, devices
+):
+    rows = []
+    expected = {}
+    for number, (backend, device) in enumerate(product(backends, devices)):
+        facts = {"engine": backend, "device": device}
+        for threads, ms in ((2.0, 10.0), (4.0, 8.0 - number)):
+            run = result(*SIZES[0], backend, threads=threads, ms=ms, **facts)
+            rows.append(run)
+        words = ["50-50-1, batch 100"]
+        words += [backend] * (len(backends) > 1) + [device] * (len(devices) > 1)
+        expected[", ".join(words)] = [(2, 2.0), (4, 2 * 10 / (8.0 - number))]
+    picture = named(sweep_page.pictures_of(rows))["speed-up-threads"]
     assert points_of(picture) == expected
 
 
