@@ -411,10 +411,12 @@ def test_a_position_is_between_batches_of_the_epochs(folder, epoch, row, step, m
         assert found == (place, {})
 
 
-def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
+def test_a_checkpoint_of_an_earlier_or_a_later_state_is_refused_in_one_line(saved):
     message = refused(rewritten(format=1))
-    assert "checkpoint format 1" in message
+    assert "checkpoint format 1, of a training that this nn does otherwise" in message
     assert "leave out --resume to start afresh" in message
+    later = "checkpoint format 99, this nn reads up to 2; install"
+    assert later in refused(rewritten(format=99))
 
 
 @pytest.mark.parametrize(
