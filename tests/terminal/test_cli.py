@@ -16,6 +16,7 @@ from support.command_line import (
 )
 
 import nn
+from nn.backends import TRAITS
 
 
 def test_train_and_test_work_with_nothing_else_said(folder):
@@ -284,8 +285,21 @@ def test_info_tells_the_memory_and_operations_of_a_batch():
     momentum = ("--optimizer", "sgd", "--momentum", "0.9", "--json")
     batch = succeed(*layers, *momentum).json["batch"]
     assert batch["bytes"]["moments"] == 4 * 2481
-    text = succeed(*layers, "--memory", "1G").out
-    for line in (r"0  60 +180,000 +74.7%", r"parameters +9.7 KiB", "largest batch .*"):
+    taken = []
+    for backend in ("auto", "seq", "cuda"):
+        batch = succeed(*layers, "--backend", backend, "--json").json["batch"]
+        assert batch["backend"] == backend.replace("auto", "omp")
+        taken.append(batch["training_bytes"])
+    on_gpu = TRAITS["cuda"].base_bytes - TRAITS["seq"].base_bytes
+    assert [more - taken[0] for more in taken] == [0, 0, on_gpu]
+    text = succeed(*layers, "--memory", "1G", "--backend", "seq", *given[:-1]).out
+    for line in (
+        r"0  60 +180,000 +74.7%",
+        r"parameters +19.4 KiB",
+        "largest batch .*",
+        "memory, float64, sgd",
+        "a training takes .* beside its rows, by seq: .*",
+    ):
         assert re.search(f"^{line}$", text, re.MULTILINE), line
     assert "batch" not in succeed(*layers[:3], "--json").json
 
