@@ -234,6 +234,10 @@ def test_every_name_that_the_system_allows_can_be_written(folder, name):
     atomic_write(name, b"text")
     assert (folder / name).read_bytes() == b"text"
     assert os.listdir(folder) == [name]
+    part = part_of(name)
+    atomic_write(part, b"text")
+    assert part.endswith(".part")
+    assert name.startswith(part.removesuffix(".part"))
 
 
 @pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--trace", "--history"])
