@@ -77,6 +77,8 @@ def test_rows_of_another_library_give_an_array_of_that_library():
     assert isinstance(out, np.ndarray)
     assert out.tobytes() == net.predict(x).tobytes()
     assert type(net.predict(x)) is np.ndarray
+    with pytest.raises(UsageError, match="exposure: is for rows of NumPy"):
+        net.predict(Foreign(x), exposure=np.ones(len(x)))
 
 
 @pytest.mark.parametrize("rows", [Foreign(np.zeros((4, 3)), 2), OnCuda()])

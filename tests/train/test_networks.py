@@ -479,8 +479,13 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert re.search("^parameters +47$", printed, re.M)
     assert re.search("^scaling +2 x normalization; 1 x none$", printed, re.M)
     layers = f"2 x {many}; 1 x {few}"
-    assert layers in repr(net)
-    assert " 47 parameters," in repr(net)
+    facts = "3 networks, binary, 47 parameters, float32"
+    assert repr(net) == f"<nn.Network {layers}: {facts}>"
+    one = nn.Network("2,1", "binary")
+    one.columns = ["a", "b"]
+    one.classes = ["no", "yes"]
+    facts = "binary, 3 parameters, float32, columns a, b, classes no, yes"
+    assert repr(one) == f"<nn.Network 2,1:sigmoid: {facts}>"
     net.combine(members[1:], [1, 1])
     net.export(folder / "two.bin")
     with pytest.raises(UsageError, match="two.bin: holds 2 networks; nn.Model.load"):
