@@ -166,7 +166,8 @@ def _networks_of(net: Network) -> str:
     groups = groups_of(net)
     text = "; ".join(groups[:MOST_GROUPS])
     if len(groups) > MOST_GROUPS:
-        text += f" and {len(groups) - MOST_GROUPS} more kinds (--verbose lists all)"
+        more = plural(len(groups) - MOST_GROUPS, "more kind")
+        text += f" and {more} (--verbose lists all)"
     return text
 
 

@@ -1,5 +1,7 @@
 """The card of a model: what `nn info`, a page and a notebook say of it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from support.command_line import succeed
@@ -178,13 +180,62 @@ def test_a_notebook_shows_the_card_and_no_markup_of_the_data(trained):
         assert len(text) < 200
 
 
-def test_a_model_without_a_search_has_a_card_too():
-    net = nn.Network("3,4,1", "regression")
+@pytest.mark.parametrize(
+    "layers, task, facts, told",
+    [
+        ("3,1", "regression", {}, "numbers"),
+        ("3,2", "regression", {}, "2 numbers"),
+        (
+            "3,2",
+            "regression",
+            {"loss": "quantile=.1,.9"},
+            "quantiles 0.1, 0.9 of a number",
+        ),
+        ("3,4", "multiclass", {}, "4 classes"),
+        ("3,2", "multiclass", {"classes": ["a", "b"]}, "2 classes: a, b"),
+        (
+            "3,1",
+            "binary",
+            {"classes": ["no", "yes"], "threshold": 0.125},
+            "two classes: no, yes; yes from a score of 0.125",
+        ),
+        (
+            "3,2",
+            "multilabel",
+            {"labels": [["no", "yes"], ["-", "+"]], "threshold": [0.5, 0.25]},
+            "2 targets of two classes: no or yes, - or +; from scores of 0.5, 0.25",
+        ),
+        ("3,2", "multilabel", {}, "2 targets of two classes"),
+    ],
+)
+def test_a_card_tells_the_task_with_its_classes_and_what_decides(
+    layers, task, facts, told
+):
+    net = nn.Network(layers, task, loss=facts.get("loss"))
+    for name in facts.keys() - {"loss"}:
+        setattr(net, name, facts[name])
     card = card_of(net)
-    assert card["task"] == "numbers"
+    assert card["task"] == told
     assert card["columns"] == "3 of numbers"
-    assert "left out" not in card
-    assert "out of fold" not in card
+    assert not {"left out", "out of fold", "trained on"} & card.keys()
+    kind = "intervals" if task == "regression" else "sets of classes"
+    assert card["sureness"].startswith(f"no {kind} of predictions")
+    if net.loss.startswith("quantile"):
+        assert card["sureness"].endswith("beside the quantiles")
+        return
+    net.conformal = SimpleNamespace(levels=np.array([0.5, 0.96875]))
+    assert card_of(net)["sureness"] == f"{kind} of predictions up to level 0.9688"
+
+
+def test_a_card_tells_the_size_of_images_and_the_first_four_kinds_of_networks():
+    net = nn.Network("3x6x5,conv2k3,2", "multiclass")
+    assert card_of(net)["columns"] == "images of 3x6x5"
+    members = [nn.Network(f"3,{k},1", "binary") for k in (1, 1, 2, 3, 4, 5)]
+    for count, more in ((5, ""), (6, " and 1 more kind (--verbose lists all)")):
+        net = nn.Network("3,1", "binary")
+        net.combine(members[:count], [1.0] * count)
+        groups = "2 x 3,1:relu,1; 1 x 3,2:relu,1; 1 x 3,3:relu,1; 1 x 3,4:relu,1"
+        assert card_of(net)["networks"] == groups + more
 
 
 def test_equal_networks_are_one_group_with_their_number_and_weight():

@@ -88,18 +88,25 @@ def test_a_logarithmic_axis_is_one_from_twenty_times_and_places_are_of_logarithm
     )
 
 
-def test_ticks_stand_where_the_axis_has_their_values():
-    cases = (
-        (Axis(), [0.0, 7.3]),
-        (Axis(log=True), [0.5, 900.0]),
-        (Axis(ends=(0, 1)), []),
-    )
-    for axis, values in cases:
-        scale = Scale(axis, values, 30.0, 426.0)
-        for place, text in scale.ticks:
-            expected = scale.at(float(text.replace(",", "")))
-            assert place == pytest.approx(expected)
-        assert all(30 <= place <= 426 for place, _ in scale.ticks)
+@pytest.mark.parametrize(
+    "axis, values, ticks",
+    [
+        (Axis(), [0.0, 7.3], ["0", "2", "4", "6"]),
+        (Axis(), [1.0, 2.0, 3.0], ["1", "2", "3"]),  # of whole numbers
+        (Axis(), [1.0, 2.5, 3.0], ["1", "1.5", "2", "2.5", "3"]),
+        (Axis(), [7.0], ["4", "6", "8", "10"]),
+        (Axis(), [-3e6, 4e6], ["-2,000,000", "0", "2,000,000", "4,000,000"]),
+        (Axis(ends=(0, 1)), [], ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        (Axis(log=True), [0.5, 900.0], ["1", "10", "100", "1,000"]),
+        (Axis(log=True), [1e-12, 1.0], ["1e-10", "1e-07", "0.0001", "0.1"]),
+    ],
+)
+def test_ticks_are_round_values_where_the_axis_has_them(axis, values, ticks):
+    scale = Scale(axis, values, 30.0, 426.0)
+    assert [text for _, text in scale.ticks] == ticks
+    for place, text in scale.ticks:
+        assert place == pytest.approx(scale.at(float(text.replace(",", ""))))
+        assert 30 <= place <= 426
 
 
 def test_a_line_of_many_points_keeps_those_that_move_by_a_step_of_the_grid():
@@ -489,6 +496,39 @@ def test_a_page_has_the_number_of_networks_and_the_layers_that_all_of_them_share
     others = [*net.members, net.sibling(9, "1,2,1")]
     net.combine(others, [1.0] * 4)
     assert "layers" not in tables_of(model_page._training(net))
+
+
+@pytest.mark.parametrize(
+    "data, init, told",
+    [
+        (None, None, ["The model does not say which file it was trained on."]),
+        ({"sha256": "01"}, None, ["The model does not say which file it was trained"]),
+        (
+            {"path": "a/t.csv", "sha256": "01", "part": True},
+            None,
+            ["The model was trained on some rows of t.csv, and does not say which."],
+        ),
+        ({"path": "a/t.csv"}, None, ["nn --train --dataset t.csv --model m.bin "]),
+        (
+            {"path": "a/t.csv", "sha256": "01"},
+            "glorot",
+            ["nn --train --dataset t.csv", "SHA-256 of the data: 01"],
+        ),
+        (
+            {"path": "a/t.csv", "sha256": "01"},
+            "sha256:23",
+            ["nn --train", "SHA-256 of the data: 01", "--init stands for the model"],
+        ),
+    ],
+)
+def test_a_page_has_the_command_and_the_digest_of_a_file_that_is_known(
+    data, init, told
+):
+    net = nn.Network("2,1", "regression")
+    net.dataset = data
+    net.config = {**net.config, "init": init, "epochs": 3}
+    lines = model_page._again(net, "x/m.bin")
+    assert [line[: len(text)] for line, text in zip(lines, told, strict=True)] == told
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,8 @@ def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(
     [
         ({"val_loss": None}, "loss", 1, {"loss": ["training rows"]}),
         ({}, "loss", 1, {"loss": ["training rows", "held-out rows"]}),
+        ({"loss": [3.0], "val_loss": None}, "loss", 1, {"loss": ["training rows"]}),
+        ({"loss": [], "val_loss": None}, "loss", 1, {}),
         (
             {"val_metric": [5.0, 4.0]},
             "loss",
@@ -129,11 +131,13 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
         [np.arange(1.0, 76.0), np.full(5, 100.0), np.full(20, np.nan)]
     )
     gappy = ["x"] * 30 + ["y"] * 10 + [""] * 60
+    days = np.datetime64("2024-03-01") + np.arange(100)
     table = []
-    for word, number, other in zip(words, size, gappy, strict=True):
+    for word, number, other, day in zip(words, size, gappy, days, strict=True):
         table.append(
             {
                 "word": word,
+                "day": str(day),
                 "size": str(number) if number == number else "",
                 "gappy": other,
                 "y": rng.normal(),
@@ -146,6 +150,7 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
     by_name = {line[0]: line[3:] for line in table.lines}
     assert by_name["word"] == ["red 50%, green 30%, blue 10%, 2 more", "", ""]
     assert by_name["gappy"] == ["x 75%, y 25%", "", "60.0%"]
+    assert by_name["day"] == ["2024-03-01 to 2024-06-08", "█" * 12, ""]
     some = model_page._columns(net, ds.x[np.arange(0, 90)])[0].lines[0]
     assert some[3] == "red 56%, green 33%, blue 11%", "and no other word"
     most = model_page._columns(net, ds.x[np.arange(0, 96)])[0].lines[0]
