@@ -139,18 +139,6 @@ def test_a_report_is_strict_json_and_the_network_matches_and_names_its_classes(
             "class number -1",
         ),
         (
-            network("binary", column([1])),
-            dataset("regression", [[0.5]]),
-            UsageError,
-            "load them with task='binary'",
-        ),
-        (
-            network("regression", column([1])),
-            dataset("binary", [1]),
-            UsageError,
-            "load them with task='regression'",
-        ),
-        (
             network("regression", np.eye(2)),
             dataset("regression", np.eye(2)[:, :1]),
             DataError,
@@ -170,6 +158,17 @@ def test_what_cannot_be_judged_is_one_clear_line(net, ds, error, words):
     assert type(caught.value) is error
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel", "regression"])
+def test_data_of_another_kind_of_targets_are_to_be_loaded_with_the_task(task):
+    """Two classes and several are of one kind."""
+    kinds = {"binary": 0, "multiclass": 0, "multilabel": 1, "regression": 2}
+    for other, kind in kinds.items():
+        if kind != kinds[task]:
+            message = f"task is {task}, the data .* as {other}; .* task='{task}'"
+            with pytest.raises(UsageError, match=message):
+                evaluate(network(task, np.eye(2)), dataset(other, np.eye(2)))
 
 
 def test_a_threshold_is_finite_and_for_two_classes():
