@@ -450,6 +450,12 @@ def test_of_many_words_the_eight_most_frequent_are_groups():
     scores = errors[:, None]
     groups = task_blocks.groups(net, ds.x, truth, scores)
     assert sorted(line[1] for line in groups.lines) == ["w0", "w7"]
+    # the eight clearest of nine columns that tell the same
+    ds = nn.load({f"c{k}": word for k in range(9)} | {"y": y}, target="y")
+    net.columns = [f"c{k}" for k in range(9)]
+    errors += word == "w0"
+    groups = task_blocks.groups(net, ds.x, truth, errors[:, None])
+    assert [line[:2] for line in groups.lines] == [[f"c{k}", "w0"] for k in range(8)]
 
 
 @pytest.mark.parametrize("unit", [1, 1e12])  # whose ticks leave a legend less room
@@ -492,8 +498,17 @@ def test_a_page_has_the_number_of_networks_and_the_layers_that_all_of_them_share
     assert {"--epochs", "--layers"}.isdisjoint(words)
     (layer,) = tables_of(model_page._training(net))["layers"].lines
     assert layer[-1] == "2"
+    # those that differ in more than the seed are lines of their own, of many a hundred
+    members = [net.sibling(k) for k in range(105)]
+    for k, member in enumerate(members):
+        member.config = {**member.config, "epochs": max(k, 3)}
+    net.combine(members, [2.0, *[1.0] * 104])
+    table = tables_of(model_page._training(net))["groups of networks"]
+    assert table.headers == ["networks", "weight", "epochs"]
+    assert table.lines[:3] == [["1", "2", "3"], ["3", "1", "3"], ["1", "1", "4"]]
+    assert len(table.lines) == 100
     # layers of their own, which no one table shows
-    others = [*net.members, net.sibling(9, "1,2,1")]
+    others = [*members[:3], net.sibling(9, "1,2,1")]
     net.combine(others, [1.0] * 4)
     assert "layers" not in tables_of(model_page._training(net))
 

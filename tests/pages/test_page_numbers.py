@@ -19,7 +19,7 @@ def numbers(targets: int, rows: int = 200):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("targets", [1, 4])
 def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
     targets, weighted
 ):
@@ -51,7 +51,13 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
     low = errors.min()
     high = errors.max()
     bins = int(len(truth) ** 0.5)
-    for k in range(targets):
+    shown = [f"output {k}" for k in range(min(targets, 3))]
+    names = [line.name.partition(":")[0] for line in pictures["errors"].lines]
+    assert names == shown
+    names = [line.name for line in pictures["predicted"].lines]
+    assert names == [*shown, "perfect prediction"]
+    assert len(tables_of(blocks)) == len(shown)
+    for k in range(len(shown)):
         expected = np.column_stack([truth[:, k], predicted[:, k]])
         points = drawing.points(f"dots s{k}")
         assert np.allclose(points, expected, atol=wide * 2)
@@ -67,6 +73,15 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
         deviation = (sum(w * (errors[:, k] - mean) ** 2) / sum(w)) ** 0.5
         name = pictures["errors"].lines[k].name
         assert name == f"output {k}: mean {mean:.3g}, deviation {deviation:.3g}"
+
+
+@pytest.mark.parametrize("rows, every", [(1500, 1), (1501, 2), (3001, 3)])
+def test_of_more_rows_than_1500_every_second_or_third_is_a_dot(rows, every):
+    truth = np.arange(rows * 2.0).reshape(rows, 2)
+    picture = task_blocks._predicted_against_true(truth, truth[::-1], ["u", "v"])
+    for k in range(2):
+        assert picture.lines[k].x == truth[::every, k].tolist()
+        assert picture.lines[k].y == truth[::-1][::every, k].tolist()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

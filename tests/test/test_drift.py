@@ -14,6 +14,7 @@ import nn
 from nn.core.two_samples import compared
 from nn.data import profiles
 from nn.data.profiles import Fields
+from nn.pages.model_page import page_of_drift
 from nn.test.drift import (
     FALSE_ALARM,
     ColumnDrift,
@@ -293,6 +294,16 @@ def test_at_most_ten_lines_and_a_count():
         apart.text,
     ]
     assert both.compared == 1
+    page = page_of_drift(Drift(1234, columns, []), "x/m.bin", "y/t.csv")
+    assert page.title == "t.csv beside m.bin"
+    assert page.answer == [
+        "Of 1,234 rows 14 of 14 columns differ from the rows that the model was trained on."
+    ]
+    worst = [(f"drift-{k}", f"Values of c{k}") for k in range(6)]
+    assert [(picture.name, picture.title) for picture in page.pictures] == worst
+    assert page.sections["Columns"][:12] == lines
+    alike = page_of_drift(Drift(100, [same], []), "m.bin", "t.csv")
+    assert alike.sections["Columns"] == ["1 columns are as in training."]
 
 
 def test_reasons_name_what_training_never_had(model):
