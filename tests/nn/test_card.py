@@ -162,14 +162,6 @@ def test_a_card_has_each_metric_with_its_own_interval_where_there_is_one():
         )
 
 
-def test_a_page_begins_with_the_card_and_names_the_columns_left_out(trained):
-    folder, _ = trained
-    succeed("info", folder / "m.bin", "--report", folder / "p.md")
-    page = (folder / "p.md").read_text()
-    assert page.index("## The model") < page.index("## Columns")
-    assert "Not inputs: id (id), old (dropped)." in page
-
-
 def test_a_notebook_shows_the_card_and_no_markup_of_the_data(trained):
     model = nn.Model.load(trained[0] / "m.bin")
     model.network.unused = [["<b>", "id"]]

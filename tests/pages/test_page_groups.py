@@ -59,10 +59,7 @@ def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_abov
         + 0.5 * (word == "bad")
         + 0.7 * np.isnan(gap)
     )
-    if weighted:
-        weights = weights_of(400)
-    else:
-        weights = None
+    weights = weights_of(400) if weighted else None
     truth = np.zeros((400, 1))
     scores = errors[:, None]
     groups = task_blocks.groups(net, ds.x, truth, scores, weights)
@@ -84,17 +81,11 @@ def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_abov
                 is_below = values <= high
             members = np.flatnonzero((values >= low) & is_below)
             members_of[column, f"{low:.4g} to {high:.4g}"] = members
-    if weighted:
-        w = weights.tolist()
-    else:
-        w = [1] * 400
+    w = weights.tolist() if weighted else [1] * 400
     expected = groups_by_loop(errors, members_of, 20, w)
     assert len(expected) >= 2
     assert groups.lines == expected
-    if weighted:
-        rows = f"{weights.sum():.1f}"
-    else:
-        rows = "400"
+    rows = f"{weights.sum():.1f}" if weighted else "400"
     mean = np.average(errors, weights=weights)
     assert groups.caption == f"groups of rows; all {rows}: {mean:.4g}"
     assert groups.headers == [
@@ -207,9 +198,7 @@ def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
         middle = (low + high) / 2
         if above(middle) < standard_errors:
             low = middle
-            high = high
         else:
-            low = low
             high = middle
     ds = nn.load({"word": word, "y": base}, target="y")
     losses = base + low * (word == "bad")

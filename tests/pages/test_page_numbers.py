@@ -24,22 +24,17 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
     targets, weighted
 ):
     truth, predicted = numbers(targets)
-    if weighted:
-        weights = weights_of(200)
-    else:
-        weights = None
+    weights = weights_of(200) if weighted else None
     net = nn.Network(f"2,{targets}", "regression")
     blocks = task_blocks.number_blocks(
         net, regression_report(truth, predicted), truth, predicted, weights
     )
+    w = np.ones(200)
     if weighted:
-        w = weights[weights > 0]
-    else:
-        w = np.ones(200)
-    if weighted:
-        truth = truth[weights > 0]
-    if weighted:
-        predicted = predicted[weights > 0]
+        counting = weights > 0
+        w = weights[counting]
+        truth = truth[counting]
+        predicted = predicted[counting]
     pictures = pictures_of(blocks)
     drawing = Drawing(pictures["predicted"])
     errors = predicted - truth
@@ -75,22 +70,35 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
         assert name == f"output {k}: mean {mean:.3g}, deviation {deviation:.3g}"
 
 
-@pytest.mark.parametrize("rows, every", [(1500, 1), (1501, 2), (3001, 3)])
-def test_of_more_rows_than_1500_every_second_or_third_is_a_dot(rows, every):
-    truth = np.arange(rows * 2.0).reshape(rows, 2)
-    picture = task_blocks._predicted_against_true(truth, truth[::-1], ["u", "v"])
+@pytest.mark.parametrize(
+    "rows, every, bins",
+    [
+        (50, 1, 10),
+        (121, 1, 11),
+        (1500, 1, 38),
+        (1501, 2, 38),
+        (3001, 3, 54),
+        (4e3, 3, 60),
+    ],
+)
+def test_of_more_rows_than_1500_some_are_dots_and_errors_have_up_to_sixty_bins(
+    rows, every, bins
+):
+    truth = np.arange(int(rows) * 2.0).reshape(-1, 2)
+    blocks = task_blocks.number_blocks(
+        nn.Network("2,2", "regression"), {}, truth, truth[::-1], None
+    )
+    dots, errors, *_ = blocks
     for k in range(2):
-        assert picture.lines[k].x == truth[::every, k].tolist()
-        assert picture.lines[k].y == truth[::-1][::every, k].tolist()
+        assert dots.lines[k].x == truth[::every, k].tolist()
+        assert dots.lines[k].y == truth[::-1][::every, k].tolist()
+        assert len(errors.lines[k].y) == bins
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
     truth, predicted = numbers(2)
-    if weighted:
-        weights = weights_of(200)
-    else:
-        weights = None
+    weights = weights_of(200) if weighted else None
     net = nn.Network("2,2", "regression")
     net.targets = ["u", "v"]
     tables = tables_of(
@@ -98,10 +106,7 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
             net, regression_report(truth, predicted), truth, predicted, weights
         )
     )
-    if weights is None:
-        w = np.ones(200)
-    else:
-        w = weights
+    w = np.ones(200) if weights is None else weights
     counting = [row for row in range(200) if w[row] > 0]
     for k, name in enumerate("uv"):
         table = tables[f"errors of {name} by range of the prediction"]
@@ -109,14 +114,8 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
         edges = [np.quantile(values, at / 8) for at in range(9)]
         assert len(table.lines) == 8
         for at, line in enumerate(table.lines):
-            if at < 7:
-                high = edges[at + 1]
-            else:
-                high = np.inf
-            members = []
-            for row in counting:
-                if edges[at] <= predicted[row, k] < high:
-                    members.append(row)
+            high = edges[at + 1] if at < 7 else np.inf
+            members = [row for row in counting if edges[at] <= predicted[row, k] < high]
             rows = sum(w[row] for row in members)
             pairs = sorted(
                 (predicted[row, k] - truth[row, k], w[row]) for row in members
@@ -135,10 +134,7 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
             for error, weight in pairs:
                 errors += error * weight
                 squares += error * error * weight
-            if weighted:
-                count = f"{rows:.1f}"
-            else:
-                count = str(len(members))
+            count = f"{rows:.1f}" if weighted else str(len(members))
             assert line[0] == f"{edges[at]:.4g} to {edges[at + 1]:.4g}"
             assert line[1] == count
             assert line[2] == f"{errors / rows:.4g}"

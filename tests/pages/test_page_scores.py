@@ -46,10 +46,7 @@ def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
     assert f"area {true_area:.4f}" in texts(picture.svg())
     assert picture.x.label == "false positive rate"
     assert picture.y.label == "true positive rate (recall)"
-    if weights is None:
-        w = np.ones(len(truth))
-    else:
-        w = weights
+    w = np.ones(len(truth)) if weights is None else weights
     alarms = scores >= 0.45
     mark = []
     for label in (0, 1):
@@ -79,10 +76,7 @@ def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(we
     assert drawn[0] == pytest.approx(expected, abs=NEAR)
     true_area = metrics.average_precision_score(truth, scores, sample_weight=weights)
     assert area(drawn) == pytest.approx(true_area, abs=NEAR)
-    if weights is None:
-        w = np.ones(len(truth))
-    else:
-        w = weights
+    w = np.ones(len(truth)) if weights is None else weights
     share = w[truth == 1].sum() / w.sum()
     assert {f"area {true_area:.4f}", f"by chance {share:.3g}"} <= {
         *texts(picture.svg())
@@ -158,16 +152,10 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
         rng.multinomial(20, np.ones(classes) / classes, 300) / 20
         + 1e-9 * np.arange(classes)[::-1]
     )
-    if weighted:
-        weights = rng.integers(1, 9, 300) / 4
-    else:
-        weights = None
+    weights = rng.integers(1, 9, 300) / 4 if weighted else None
     result = multiclass_report(truth, scores, weights=weights)
     blocks = task_blocks.class_blocks(TWO, result, truth, scores, weights)
-    if weights is None:
-        w = np.ones(300)
-    else:
-        w = weights
+    w = np.ones(300) if weights is None else weights
     sure = [max(row) for row in scores]
     is_right = []
     for row, label in zip(scores, truth, strict=True):
@@ -299,16 +287,10 @@ def test_the_drawn_scores_are_shares_of_each_class_by_fortieths(weighted):
     scores[:3] = 1.0
     place[:3] = 39
     truth[:3] = 1
-    if weighted:
-        weights = rng.integers(1, 9, 500) / 4
-    else:
-        weights = None
+    weights = rng.integers(1, 9, 500) / 4 if weighted else None
     _result, blocks = blocks_of(truth, scores, 0.3, weights)
     picture = pictures_of(blocks)["scores"]
-    if weights is None:
-        w = np.ones(500)
-    else:
-        w = weights
+    w = np.ones(500) if weights is None else weights
     shares = np.zeros((2, 40))
     for label in (0, 1):
         is_of_class = truth == label
