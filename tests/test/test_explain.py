@@ -449,9 +449,16 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     assert "what it loses without a column" in printed[0]
     assert printed[2].split()[0] == "a"
     assert "█" in printed[2]
-    report = succeed(*of_model, "--json", "--monitor", "loss").json
+    asked = ("--monitor", "loss", "--group_columns", "a+b", "--report", "p.json")
+    report = succeed(*of_model, "--json", *asked).json
     assert report["importance"]["metric"] == "loss"
+    names = report["importance"]["names"]
+    assert {*names} == {*COLUMNS, "a+b"}
     assert set(report["curves"]) == set(COLUMNS)
+    page = json.loads((folder / "p.json").read_text())
+    (drawn,) = page["sections"]["Columns that matter"][:1]
+    assert "how much worse loss" in drawn["caption"]
+    assert [line[0] for line in drawn["lines"]] == names
     output = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv")
     line = output.err.splitlines()[-1]
     assert line.startswith("why.csv: ")
