@@ -252,6 +252,10 @@ def test_info_describes_a_network_that_is_not_trained_yet():
     assert (
         succeed("--info", "--layers", "30,60,10,1", "--json").json["parameters"] == 2481
     )
+    given = ("--info", "--layers", "30,60,1", "--task", "binary", "--json")
+    for flags, name in ((), "relu"), (("--activation", "tanh"), "tanh"):
+        facts = succeed(*given, *flags).json
+        assert facts["layers"] == f"30,60:{name},1:sigmoid"
     text = succeed(
         *argv(
             "--info --layers 1x28x28,conv4k2same,maxpool4,dropout0.5,128,10 --task multiclass"
