@@ -254,7 +254,23 @@ def fails(folder, code: int, *words: str, command: str) -> None:
             "--train --dataset two.csv --model new.m --task regression --activation sigmoid",
             [".m", "linear"],
         ),
-        (f"--test {ON_TWO} --scaling none", ["--scaling"]),
+        *(
+            (
+                f"--train --dataset two.csv --model new.m {flag}",
+                [f"{flag}: a .m file holds one network"],
+            )
+            for flag in ("--networks 2", "--folds 2", "--effort quick")
+        ),
+        *(
+            (f"{TRAIN} {flag} {alone}", [f"{flag}: --{name} is for one network"])
+            for flag in ("--networks 2", "--folds 2")
+            for name, alone in (("profile", "--profile"), ("trace", "--trace t.json"))
+        ),
+        (f"{TRAIN} --layers 2,1 -o o.csv", ["--output o.csv: ", "--folds F there"]),
+        ("compare two.bin", ["--compare two.bin: expected two model files"]),
+        ("export two.bin -o new.c --threshold 0.3", ["--threshold 0.3: is not for"]),
+        ("predict two.bin two.csv --profile", ["--profile: the pred", "--json"]),
+        (f"--test {ON_TWO} --scaling none", ["--scaling: the model already stores"]),
         (f"{TRAIN} --target Clas", ["--target Clas", "did you mean Class?"]),
         (f"{TRAIN} --target 3", ["--target 3", "3 columns"]),
         (f"{TRAIN} --target -4", ["--target -4"]),
@@ -317,6 +333,8 @@ def test_layers_that_do_not_fit(folder, layers, words):
         ),
         (65, "--info --model sub", ["sub", "folder"]),
         (65, "--test --dataset named.csv --model two.bin", ["named.csv"]),
+        (65, "test two.csv two.bin", ["the order is nn test two.bin two.csv"]),
+        (65, "drift two.csv two.bin", ["the order is nn drift two.bin two.csv"]),
         (
             65,
             "--test --dataset wide.csv --model two.bin",
