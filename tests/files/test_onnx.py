@@ -16,6 +16,7 @@ from support.tables import saved
 
 import nn
 from nn.data.scaling import Scaling
+from nn.files import model_file
 from nn.files.export.onnx_graph import Graph
 from nn.files.export.onnx_layers import FLOAT32_ONLY, outputs_of
 from nn.layers import InputColumn
@@ -184,6 +185,21 @@ def test_pieces_whose_edges_meet_in_float32_are_steps(folder):
     np.testing.assert_array_equal(out, net.predict(x))
     predictions = net.predict(x)[:, 2]
     np.testing.assert_array_equal(predictions, [0, 1, 1])
+
+
+def test_members_with_pieces_whose_edges_meet_have_steps_too(folder):
+    """As models of earlier states may have them."""
+    columns = {"a": np.linspace(0, 2, 90), "y": np.arange(90) % 7 + 0.5}
+    given = {"number_embedding": "pieces3", "layers": "auto,2,1", "networks": 2}
+    nn.fit(columns, "y", **given, epochs=1).save("m.bin")
+    tensors, facts = model_file.load("m.bin")
+    facts["encoding"]["columns"][0]["edges"] = [0.0, 1.0, 1 + 1e-12, 2.0]
+    model_file.save("m.bin", tensors, facts)
+    model = nn.Model.load("m.bin")
+    model.export("m.onnx")
+    rows = np.array([[1 - 1e-3], [1.0], [1 + 1e-3]])
+    (out,) = outputs("m.onnx", {"features": rows}).values()
+    np.testing.assert_allclose(out, model.network.predict(rows), rtol=1e-5)
 
 
 def test_columns_may_have_the_names_of_values_inside_the_graph(folder):
