@@ -9,6 +9,7 @@ from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
 from support.emulated_libraries import emulate_libraries
 from support.epochs import ended, settings
+from support.moved_images import moved_images
 from support.networks import (
     QUANTILES,
     check_gradients_against_numpy,
@@ -32,6 +33,7 @@ from nn.backends.cuda.program import (
 )
 from nn.backends.cuda.runner import compiled
 from nn.core.losses import weighted_classes
+from nn.core.records import record_type
 from nn.layers import InputColumn
 from nn.nn_aux import LOSSES, loss_name, loss_of
 
@@ -174,6 +176,53 @@ def test_losses_and_their_slopes_are_those_of_seq(lanes, emulated):
             arrays[number][2], losses, 1e-12, 1e-12, err_msg=told
         )
         np.testing.assert_allclose(slopes_here, slopes, 1e-12, 1e-12, err_msg=told)
+
+
+GATHER_KERNEL = """
+extern "C" __global__ void rows_{number}(const control *where, real *x)
+{{
+    const control c = where[{number}];
+    {call}(x, c, batch_of(c, 8, 1), block_range{{(int)blockIdx.x, (int)gridDim.x}});
+}}
+"""
+
+
+def test_a_batch_is_gathered_from_numbers_bytes_images_and_records(emulated):
+    """The second one, by two blocks; images are moved by the rule."""
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(20, 42))
+    pixels = rng.integers(0, 256, (20, 2, 3, 7), np.uint8)
+    records = np.zeros(20, record_type("float64", 2, 1, 2, 3))
+    for name in records.dtype.names:
+        records[name] = rng.integers(0, 200, records[name].shape)
+    records["codes4"] += 1 << 20
+    records["codes2"] += 1 << 10
+    order = rng.permutation(20)
+    images = pixels[order[8:16]] * (1.0 / 255)
+    moved = moved_images(images, 8, [1, 2, True], seed=5, first_step=4)
+    values = [records[name][order[8:16]] for name in records.dtype.names]
+    cases = [
+        ("gather<42, 0>", numbers, numbers[order[8:16]]),
+        ("gather<42, 1>", pixels, images.reshape(8, -1)),
+        ("gather_moved<2, 3, 7, 1, 1, 2, 1>", pixels, moved.reshape(8, -1)),
+        (f"gather_records<{records.itemsize}, 2, 1, 2, 3>", records, np.hstack(values)),
+    ]
+    code = PRELUDE + sources("common", "gather")
+    controls = np.zeros(len(cases), CONTROL_TYPE)
+    on_gpu = [emulated.asarray(order)]
+    for number, (call, data, _) in enumerate(cases):
+        code += GATHER_KERNEL.format(number=number, call=call)
+        on_gpu.append(emulated.asarray(np.frombuffer(data.tobytes(), np.uint8)))
+        controls[number]["x"] = on_gpu[-1].data.ptr
+    controls["order"] = on_gpu[0].data.ptr
+    for name, value in {"count": 20, "batch": 8, "seed": 5, "step": 3}.items():
+        controls[name] = value
+    where = emulated.asarray(controls.view(np.uint8))
+    module = compiled(code, "float64", False)
+    for number, (call, _, expected) in enumerate(cases):
+        x = emulated.empty(expected.shape)
+        module.get_function(f"rows_{number}")((2,), (THREADS,), (where, x))
+        np.testing.assert_array_equal(x, expected, call)
 
 
 def test_what_a_library_multiplies_ends_as_on_seq(emulated, monkeypatch):

@@ -137,6 +137,23 @@ def test_rows_on_the_gpu_are_predicted_there(
             assert elsewhere.outputs_there(on_gpu, there(x), there) is None
 
 
+@pytest.mark.skipif(not can_emulate(), reason="there is no C++ compiler")
+def test_members_of_other_layers_are_predicted_on_the_gpu_each_by_its_own(
+    monkeypatch, tmp_path
+):
+    """Their parameters are as many: no length tells them apart."""
+    net, x = trained("binary", 2)
+    y = np.where(x[:, 0] <= x[0, 0], "a", "b")
+    other = nn.fit(x, y, layers="3,5:tanh,1", epochs=2).network
+    net.combine([*net.members, *other.members], [1.0, 2.5, 4.0])
+    net.export(tmp_path / "m.bin")
+    with emulated_gpu(monkeypatch):
+        on_gpu = nn.Network.of_file(tmp_path / "m.bin", backend="cuda")
+        np.testing.assert_allclose(on_gpu.predict(x), net.predict(x), 1e-5)
+        with on_gpu.engine.beside_others() as there:
+            assert elsewhere.outputs_there(on_gpu, there(x), there) is None
+
+
 class Kept:
     """A pass that keeps so many bytes."""
 

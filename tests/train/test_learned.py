@@ -16,6 +16,7 @@ from nn.core.losses import _VALUES, SLOPES
 from nn.data import causes
 from nn.data.splits import Fold, split_rows
 from nn.test import learned
+from nn.train import combine
 from nn.train.effort import Effort
 
 OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 2}
@@ -96,6 +97,17 @@ def test_a_network_says_whether_it_has_learned(task, way, moves, caplog):
         f"that of {'the mean' if task == 'regression' else 'the class shares'}, {result['baseline']:.4g}"
         in text
     )
+
+
+@pytest.mark.parametrize("loss, decides", [(None, True), ("mse", False)])
+def test_rows_out_of_fold_decide_what_folds_learned_where_these_had_the_usual_loss(
+    loss, decides, monkeypatch
+):
+    told = {"learned": "by rows", "baseline": -7.0}
+    monkeypatch.setattr(combine, "learned_by_rows", lambda *_, **__: dict(told))
+    result = trained(data("binary", noise=None), loss, folds=3, epochs=2)
+    assert (result["learned"] == "by rows") is decides
+    assert result["baseline"] > 0  # of the loss of each fold
 
 
 @pytest.mark.parametrize("of_images", [False, True])
