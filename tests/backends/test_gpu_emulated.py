@@ -160,7 +160,7 @@ def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
     assert plan.chunks in chunks
 
 
-@pytest.mark.slow
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "how",
     [

@@ -48,9 +48,9 @@ COLUMNS = (
 NETWORKS = [
     ("16x7x5,conv33k3p1:tanh,conv18k3:tanh,maxpool2,pad1,18", "float32", 20),
     (
-        "3x9x11,conv18k3s2p1:tanh,conv6k2:sigmoid,avgpool2s1:tanh,pad3,conv3k7s2:tanh,maxpool2s1:silu,3:tanh",
+        "3x9x11,conv18k3s2p1:tanh,conv30k2:sigmoid,avgpool2s1:tanh,pad3,conv3k7s2:tanh,maxpool2:silu,3:tanh",
         "float64",
-        20,
+        9,
     ),
     ("5,33:softplus,dropout0.3,2:gelu,40:lrelu,flatten:tanh,17", "float64", 70),
     ("700,9:tanh,2000,6:tanh,3", "float64", 20),
@@ -244,17 +244,17 @@ def test_what_a_library_multiplies_ends_as_on_seq(emulated, monkeypatch):
 
 @pytest.mark.parametrize("distribute", ["mirrored", "central"])
 def test_gpus_that_share_batches_end_where_seq_ends(distribute, emulated, monkeypatch):
-    """In the last batch one of them has no row."""
+    """Their sums come in several parts; in the last batch one of them has no row."""
     emulate_libraries(monkeypatch)
     emulated.cuda.runtime.getDeviceCount = lambda: 3
-    spec = "6,9:tanh,dropout0.3,5:tanh,2"
+    spec = "6,9:tanh,dropout0.3,40:tanh,2"
     seq = network(spec, "seq")
     group = network(spec, "cuda", gpus=(2, 0), distribute=distribute)
-    x, y = fill(seq, 22)
+    x, y = fill(seq, 281)
     group.vector[...] = seq.vector
     group.engine.set("parameters", seq.vector)
-    weights = np.random.default_rng(1).random(22)
-    how = settings(batch=7, weight_decay=0.1)
+    weights = np.random.default_rng(1).random(281)
+    how = settings(batch=140, weight_decay=0.1)
     ends = [ended(net, x, y, how, weights=weights, epochs=2) for net in (seq, group)]
     assert relative_distance(ends[1].parameters, ends[0].parameters) < 1e-12
     assert ends[1].losses == pytest.approx(ends[0].losses, rel=1e-12)
@@ -264,10 +264,27 @@ def test_gpus_that_share_batches_end_where_seq_ends(distribute, emulated, monkey
     assert [engine.device for engine in members] == [2, 0]
     if distribute == "central":
         return
-    records = x.reshape(22, -1)
+    records = x.reshape(281, -1)
     for engine in (seq.engine, group.engine):
         engine.set("parameters", ends[0].parameters)
     expected = seq.engine.gradients(records, y, 5, 3)
     told = group.engine.gradients(records, y, 5, 3)
     assert told[0] == pytest.approx(expected[0], rel=1e-12)
     assert max(map(relative_distance, told[1:], expected[1:])) < 1e-12
+
+
+def test_as_many_batches_are_timed_as_are_recorded(emulated):
+    net = network("6,9:tanh,3", "cuda")
+    x, y = fill(net, 20)
+    engine = net.engine
+    data = engine.load(x.reshape(20, -1), y)
+    for batches, rows in ((2, [8, 8]), (9, [8, 8, 4])):
+        engine.record(batches)
+        engine.epoch(data, np.arange(20), settings(batch=8), engine.progress())
+        told = engine.recorded()
+        assert [steps[0].rows for steps in told] == rows
+        times = [time for steps in told for step in steps for time in step[2:4]]
+        assert times == sorted(times)
+        names = [step.name for step in told[0]]
+        assert names[0] == "gather"
+        assert names[-2:] == ["update", "update"]

@@ -34,6 +34,32 @@ def test_a_layer_alone_and_a_stack_agree_with_numpy(spec, dtype, rows, processor
     check_against_numpy(network(spec, processor, dtype), rows)
 
 
+@pytest.mark.parametrize(
+    ("spec", "rows"),  # many terms of an output, of a weight, of an input
+    [
+        ("3000,3", 4),
+        ("2,3", 5000),
+        ("2,3000", 4),
+        ("60x7x7,conv3k7", 4),
+        ("2x9x9,conv3k2", 100),
+        ("1x60x60,avgpool60", 3),
+    ],
+)
+def test_sums_of_float32_are_added_up_in_double_on_seq(spec, rows):
+    """Some roundings of single values are left: a sum of 3,000 in float32 has more."""
+    nets = [network(spec, "seq", dtype) for dtype in ("float32", "float64")]
+    x, y = fill(nets[0], rows)
+    nets[1].set_parameters(nets[0].parameters())
+    ends = []
+    for net in nets:
+        inputs = x.astype(net.dtype)
+        _, *gradients = net.engine.gradients(
+            inputs.reshape(rows, -1), y.astype(net.dtype)
+        )
+        ends.append([net.predict(inputs), *gradients])
+    assert max(map(relative_distance, *ends)) < 1.5e-7
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_every_layer_kind_activation_and_loss_agrees_with_numpy(name, dtype, backend):
     for spec, options in EVERY[name]:

@@ -495,6 +495,12 @@ class CudaEngine:
         self._to_record = batches
         self._recorded_kind = "predict" if predicts else "train"
         self._recorders = []
+        # the others have the times of batches before
+        self._runners = {
+            purpose: runner
+            for purpose, runner in self._runners.items()
+            if not purpose.timed
+        }
 
     def _is_timed(self, kind: str) -> bool:
         """Return whether programs of this kind of purpose are timed."""
