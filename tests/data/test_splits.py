@@ -9,8 +9,9 @@ import pytest
 
 import nn
 from nn.core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
+from nn.data.checks import check_any_weight
 from nn.data.splits import fold_rows, folds_and_splits, most_folds, split_rows
-from nn.utils import UsageError
+from nn.utils import DataError, UsageError
 
 KINDS = ["classes", "numbers", "groups", "times", "groups and times"]
 
@@ -188,6 +189,23 @@ def test_rows_are_divided_into_shares_as_by_plain_loops(kind):
         everyone = SimpleNamespace(**{**vars(ds), "weights": None})
         whole = split_rows(ds, float(holdout), 0.0, seed, given, keeps_weightless=True)
         assert as_lists(whole) == plainly_divided(everyone, rows, holdout, "0", seed)
+
+
+def test_rows_that_all_weigh_nothing_are_counted_as_they_are_given():
+    x = np.arange(9.0)[:, None]
+    weights = np.array([0.0] * 7 + [1, 2])
+    ds = nn.Dataset(x, x[:, 0], "regression", weights=weights)
+    seven = np.arange(7)
+    refused = {
+        "7 rows": lambda: split_rows(ds, 0.2, 0.0, 0, seven),
+        "7 validation rows": lambda: check_any_weight(weights, seven, "validation"),
+        "6 rows": ds.of_rows(slice(6)).without_weightless,
+    }
+    for told, call in refused.items():
+        with pytest.raises(
+            DataError, match=f"--weight: the weights of all {told} are 0"
+        ):
+            call()
 
 
 @pytest.mark.parametrize("rare", [False, True])
