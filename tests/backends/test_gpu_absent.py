@@ -7,6 +7,7 @@ import logging
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import cffi
@@ -128,7 +129,10 @@ def test_errors_of_the_gpu_are_told_for_what_they_are(kind, text, words, monkeyp
     cuda = SimpleNamespace(memory=every, driver=every, runtime=every)
     monkeypatch.setattr(device, "cupy", lambda: SimpleNamespace(cuda=cuda))
     expected = KeyError if kind == "KeyError" else NnError
-    with pytest.raises(expected) as told, device.GpuErrors("a step", "wait"):
+    with (
+        pytest.raises(expected) as told,
+        device.GpuErrors("a step", "wait", nullcontext()),
+    ):
         raise kinds.get(kind, KeyError)(text)
     assert told.value.args == (words,)
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -277,7 +278,7 @@ def test_cuda_in_a_forked_process_is_refused_in_one_line(monkeypatch):
     assert "\n" not in str(caught.value)
     with (
         pytest.raises(UsageError, match=words),
-        device.GpuErrors("a network", "use a smaller one"),
+        device.GpuErrors("a network", "use a smaller one", nullcontext()),
     ):
         raise AssertionError("the GPU is used")
     assert Network("50,3200,1600,1").backend == "omp"
