@@ -527,8 +527,11 @@ def _settings(net: Network) -> dict:
     if isinstance(settings.get("validation"), str):
         settings = settings | {"validation": basename(settings["validation"])}
     names = sorted({*settings} & {*BY_NAME})
+    # 0 is a setting, although it equals False
     return {
-        name: settings[name] for name in names if settings[name] not in (None, False)
+        name: settings[name]
+        for name in names
+        if settings[name] is not None and settings[name] is not False
     }
 
 
@@ -636,7 +639,7 @@ def command_of(net: Network, model: str, data: str) -> str:
             continue
         words.append(f"--{name}")
         if value is not True:
-            words.append(str(value))
+            words.append(str(BY_NAME[name].value.text_of(value)))
     if config.get("left_out"):
         words += ["--drop", _left_out(net)]
     if net.is_combined and not {"effort", "folds"} & {*config}:

@@ -241,7 +241,12 @@ def test_the_page_of_two_models_says_which_is_better(folder):
 @pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "flags",
-    ["--networks 1 --epochs 3 --validation 0.2 --seed 3 --drop a", "--effort quick"],
+    [
+        "--networks 1 --epochs 3 --validation 0.2 --holdout 0 --betas 0.8,0.99 --seed 3 --drop a",
+        "--effort quick",
+        "--folds 3 --epochs 2 --optimizer sgd --momentum 0.5 --weight_decay 0",
+        "--reference --networks 1 --epochs 2 --layers 2,1",
+    ],
 )
 def test_the_command_of_a_page_makes_the_same_model(two, flags):
     succeed("--train", "--dataset", two, "--model", "m.bin", "-q", *flags.split())
