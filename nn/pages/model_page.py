@@ -191,7 +191,8 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
         tables = sureness(net, coverage, scores, weights)
         page.sections["How sure it is"] = tables
     if is_image:
-        page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
+        worst = mistakes(net, rows.x, truth, scores, rows.part_rows)
+        page.sections["The worst mistakes"] = [worst]
         return
     _add_columns_that_matter(page, tested)
     page.sections["Where it errs most"] = [groups(net, rows.x, truth, scores, weights)]

@@ -527,14 +527,17 @@ def _fifths(
 # ------------------------------------------------------------------ mistakes and groups
 
 
-def mistakes(net: Network, x: np.ndarray, truth, scores) -> Table:
-    """Return the images whose prediction is furthest from the truth."""
+def mistakes(net: Network, x: np.ndarray, truth, scores, numbers=None) -> Table:
+    """Return the images whose prediction is furthest from the truth. numbers: of the
+    rows in their data; None: from 0."""
+    if numbers is None:
+        numbers = np.arange(len(truth))
     losses = errors.row_losses(net, truth, scores)
     lines = []
     for row in np.argsort(-losses, kind="stable")[:MISTAKES]:
         if losses[row] > 0:
             texts = _true_and_predicted(net, truth[row], scores[row])
-            lines.append([_image(net, x, row), str(row), *texts])
+            lines.append([_image(net, x, row), str(numbers[row]), *texts])
     title = "rows whose prediction is furthest from the truth"
     return Table(title, ["", "row", "true", "predicted"], lines)
 

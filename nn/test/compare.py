@@ -202,7 +202,7 @@ def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
         "metric": metric,
         "better": better,
         "verdict": _verdict(names, metric, metrics[metric], better, len(truth)),
-        "disagree": _disagree(net, truth, scores, names),
+        "disagree": _disagree(net, truth, scores, names, sides[0].rows),
     }
 
 
@@ -273,9 +273,14 @@ def _verdict(names, metric: str, figures: dict, better: str | None, rows: int) -
 
 
 def _disagree(
-    net: Network, truth: np.ndarray, scores: list[np.ndarray], names
+    net: Network,
+    truth: np.ndarray,
+    scores: list[np.ndarray],
+    names,
+    numbers: np.ndarray,
 ) -> list[dict]:
-    """Return the rows on which the scores, or the values, of the models differ most."""
+    """Return the rows on which the scores, or the values, of the models differ most.
+    numbers: of the rows in their data."""
     apart = np.abs(scores[1].astype(np.float64) - scores[0]).max(axis=1)
     rows = np.argsort(-apart, kind="stable")[:DISAGREE]
     records = []
@@ -290,7 +295,7 @@ def _disagree(
             ]
         elif net.task == "regression":
             true = [value if value == value else None for value in true]
-        record = {"row": int(row), "true": true}
+        record = {"row": int(numbers[row]), "true": true}
         for name, model_scores in zip(names, scores, strict=True):
             record[name] = model_scores[row].tolist()
         records.append(record)

@@ -303,6 +303,35 @@ def test_pictures_of_mistakes_are_bytes_as_they_are_or_scaled_by_the_training():
     assert pixels_of(image).tolist() == [[63, 127, 191, 255]]
 
 
+@pytest.mark.parametrize("in_folds", [False, True])
+def test_the_worst_mistakes_have_their_own_pixels_and_the_numbers_of_their_rows(
+    in_folds,
+):
+    """Of rows that are held out, or of those that some fold judges."""
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 256, (20, 3, 2, 1), np.uint8)
+    y = np.arange(20) % 2
+    judged = np.flatnonzero(np.arange(20) % 4 < 3)
+    scores = rng.random((15, 1)).astype(np.float32)
+    net = nn.Network("3x2x1,1", "binary")
+    ds = nn.Dataset(x, y, "binary")
+    given = {"out_of_fold": None}
+    if in_folds:
+        net.crossed = Crossed.of(20, judged, judged % 4, scores, 3)
+        given = {"out_of_fold": out_of_fold(net, ds)}
+    else:
+        ds = ds.of_rows(judged)
+        scores = net.predict(ds.x)
+    report = model_page.page_of_model(net, "m.bin", ds, **given)
+    (table,) = report.sections["The worst mistakes"]
+    of_truth = np.where(y[judged] == 1, scores[:, 0], 1 - scores[:, 0])
+    order = np.argsort(of_truth, kind="stable")[:12]
+    worst = judged[order[of_truth[order] < 1]]
+    assert [line[1] for line in table.lines] == [str(row) for row in worst]
+    for line, row in zip(table.lines, worst, strict=True):
+        assert np.array_equal(pixels_of(line[0]), np.moveaxis(x[row], 0, 2))
+
+
 def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
     """Each fold has a temperature and a threshold of its own; areas compare rows with
     those of their own fold."""

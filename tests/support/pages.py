@@ -210,13 +210,14 @@ def weights_of(rows: int) -> np.ndarray:
 
 
 def pixels_of(image: str) -> np.ndarray:
-    """Return the bytes of a grey image of a cell."""
+    """Return the bytes of an image of a cell: grey, or in three colours."""
     data = base64.b64decode(image.partition(",")[2])
     width = int.from_bytes(data[16 : 16 + 4], "big")
     height = int.from_bytes(data[20 : 20 + 4], "big")
+    shape = (height, width, 3) if data[25] == 2 else (height, width)
     at = data.index(b"IDAT")
     size = int.from_bytes(data[at - 4 : at], "big")
     start = at + 4
     content = zlib.decompress(data[start : start + size])
-    lines = np.frombuffer(content, np.uint8).reshape(height, width + 1)
-    return lines[:, 1:]
+    lines = np.frombuffer(content, np.uint8).reshape(height, -1)
+    return lines[:, 1:].reshape(shape)

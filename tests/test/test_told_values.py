@@ -187,6 +187,11 @@ def test_rows_on_which_models_differ_most_are_the_five_largest_distances_with_sc
     rows = [row["row"] for row in disagree]
     expected = np.argsort(-apart)[:5].tolist()
     assert rows == expected
+    # of a part, by their numbers in the data
+    part = ds.of_rows(np.arange(1, 20, 2))
+    disagree = compared([Side.of(net, part) for net in three], NAMES)["disagree"]
+    expected = [row for row in np.argsort(-apart).tolist() if row % 2][:5]
+    assert [row["row"] for row in disagree] == expected
 
 
 def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_most():
@@ -204,15 +209,12 @@ def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_m
         ]
     )
     truth = np.zeros(7, int)
-    differing_rows = _disagree(net, truth, [one, other], NAMES)
-    rows = [row["row"] for row in differing_rows]
-    assert rows == [3, 0, 1, 5, 4]
-    truth = np.zeros(7, int)
-    assert _disagree(net, truth, [one, other], NAMES)[2]["b"] == [0.3, 0.3, 0.3]
-    scores = [one[:3], other[:3]]
-    truth = np.zeros(3, int)
-    rows = [row["row"] for row in _disagree(net, truth, scores, NAMES)]
-    assert rows == [0, 1]
+    numbers = 10 * np.arange(7)
+    differing_rows = _disagree(net, truth, [one, other], NAMES, numbers)
+    assert [row["row"] for row in differing_rows] == [30, 0, 10, 50, 40]
+    assert differing_rows[2]["b"] == [0.3, 0.3, 0.3]
+    differing_rows = _disagree(net, truth[:3], [one[:3], other[:3]], NAMES, numbers)
+    assert [row["row"] for row in differing_rows] == [0, 10]
 
 
 @pytest.mark.usual(2)
