@@ -264,8 +264,13 @@ def test_the_page_of_a_command_is_by_its_threshold_and_level(folder, how):
         assert "level" in told
 
 
-@pytest.mark.parametrize("rows, has_intervals", [(9, False), (10, True)])
-def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
+@pytest.mark.parametrize(
+    "rows, has_intervals", [(9, False), (10, True), (12, True), (13, False)]
+)
+def test_a_page_has_intervals_from_ten_rows_up_to_the_most(
+    rows, has_intervals, monkeypatch
+):
+    monkeypatch.setattr(model_page, "MOST_INTERVALS", 12)
     x = np.arange(rows, dtype=float).reshape(-1, 1)
     y = x + (-1.0) ** np.arange(rows)[:, None] * [1, 3]
     net = nn.Network("1,2", "regression", seed=1)
@@ -525,8 +530,26 @@ def test_a_page_has_the_number_of_networks_and_the_layers_that_all_of_them_share
     words = model_page.command_of(net, "m.bin", "t.csv").split()
     assert words[words.index("--clip") + 1].startswith("--")
     assert {"--epochs", "--layers"}.isdisjoint(words)
-    (layer,) = tables_of(model_page._training(net))["layers"].lines
-    assert layer[-1] == "2"
+    tables = tables_of(model_page._training(net))
+    assert tables["layers"].lines == [["1", "linear", "1", "2"]]
+    facts = dict(tables["what was trained"].lines)
+    assert facts["layers"] == "1,1:linear"
+    assert facts["networks"] == "3, seeds 4, 5, 6"
+    assert facts["clip"] == "True"
+    assert "multiply-adds" not in facts
+    # what became of a setting, in its place
+    two = nn.Network("2,1", "binary")
+    two.threshold = 0.25
+    two.config = {
+        **two.config,
+        "threshold": "f1",
+        "validation": "a/b.csv",
+        "clip": None,
+    }
+    facts = dict(tables_of(model_page._training(two))["what was trained"].lines)
+    assert facts["threshold"] == "0.25"
+    assert facts["validation"] == "b.csv"
+    assert "clip" not in facts
     # those that differ in more than the seed are lines of their own, of many a hundred
     members = [net.sibling(k) for k in range(105)]
     for k, member in enumerate(members):

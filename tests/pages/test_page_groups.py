@@ -214,25 +214,37 @@ def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
     assert groups.startswith(f"No group of at least {least} rows errs clearly more")
 
 
+def losses_of(net, truth, scores) -> tuple:
+    """Return what a page calls the loss of a row, and that of each."""
+    rows = np.array(truth), np.array(scores, np.float32)
+    losses = row_losses(net, *rows)
+    told = task_blocks.groups(net, np.zeros((len(truth), 2)), *rows)
+    label, _, mean = told.partition("than the rest (")[2].rpartition(" ")
+    assert mean == f"{losses.mean():.4g})."
+    return label, pytest.approx(losses, rel=1e-6)
+
+
 def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
-    truth = np.array([0, 1, 1])
-    scores = np.array([[0.2], [0.9], [0.0]], np.float32)
-    losses = row_losses(TWO, truth, scores)
-    expected = [-np.log(0.8), -np.log(0.9), -np.log(1e-12)]
-    assert losses == pytest.approx(expected, rel=1e-6)
+    probabilities = [0.8, 0.9, 1e-12]  # of the true class
+    told = losses_of(TWO, [0, 1, 1], [[0.2], [0.9], [0.0]])
+    assert told == ("log loss", -np.log(probabilities))
     three = nn.Network("2,3", "multiclass")
-    scores = np.array([[0.2, 0.5, 0.3], [0.1, 0.8, 0.1]])
-    expected = pytest.approx([-np.log(0.3), -np.log(0.1)])
-    assert row_losses(three, np.array([2, 0]), scores) == expected
+    told = losses_of(three, [2, 0], [[0.2, 0.5, 0.3], [0.1, 0.8, 0.1]])
+    assert told == ("log loss", -np.log([0.3, 0.1]))
     linear = nn.Network("2,1:linear", "binary", loss="mse")
     linear.threshold = 0.4
-    assert row_losses(
-        linear, np.array([0, 1, 1]), np.array([[0.4], [0.4], [0.39]])
-    ).tolist() == [1, 0, 1]
-    numbers_net = nn.Network("2,2", "regression")
-    assert row_losses(
-        numbers_net, np.array([[1.0, 5.0]]), np.array([[3.0, 4.0]])
-    ).tolist() == [1.5]
+    told = losses_of(linear, [0, 1, 1], [[0.4], [0.4], [0.39]])
+    assert told == ("share of errors", [1, 0, 1])
+    for loss, label in ((None, "mean absolute error"), ("mae", "MAE")):
+        numbers_net = nn.Network("2,2", "regression", loss=loss)
+        told = losses_of(numbers_net, [[1.0, 5.0]], [[3.0, 4.0]])
+        assert told == (label, [1.5])
+    counts = nn.Network("2,1:exp", "regression", loss="poisson")
+    told = losses_of(counts, [[1.0]], [[np.e]])
+    assert told == ("mean deviance", [2 * (np.e - 2)])
+    labels = nn.Network("2,2", "multilabel")
+    told = losses_of(labels, [[0.0, 1.0]], [[0.5, 0.5]])
+    assert told == ("log loss", [np.log(2)])
 
 
 def test_the_worst_mistakes_are_the_largest_losses_with_their_labels_and_pixels():

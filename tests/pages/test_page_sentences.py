@@ -146,6 +146,8 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
     ds = nn.load(table, target="y")
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=1, holdout=0)
+    told = "One network predicts numbers (target y) from 4 inputs."
+    assert model_page._about(net) == told
     table = model_page._columns(net, ds.x)[0]
     by_name = {line[0]: line[3:] for line in table.lines}
     assert by_name["word"] == ["red 50%, green 30%, blue 10%, 2 more", "", ""]
