@@ -219,25 +219,6 @@ def test_the_writers_tell_the_same(folder):
     )
 
 
-def test_the_page_of_two_models_says_which_is_better(folder):
-    write_two_classes(folder / "two.csv", rows=200)
-    for name, epochs in (("a", 1), ("b", 20)):
-        succeed(
-            *ONE, *argv(f"--dataset two.csv --model {name}.bin --epochs {epochs} -q")
-        )
-    succeed("--compare", "a.bin,b.bin", "--report", "p.html", "-q")
-    shown = check_alone((folder / "p.html").read_text()).texts
-    assert {
-        "a.bin and b.bin",
-        "log loss",
-        "difference",
-        "rows on which they differ most",
-    } <= {*shown}
-    assert any(
-        text.startswith("b.bin is better than a.bin: log loss") for text in shown
-    )
-
-
 @pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "flags",

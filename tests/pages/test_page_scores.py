@@ -157,9 +157,7 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
     blocks = task_blocks.class_blocks(TWO, result, truth, scores, weights)
     w = np.ones(300) if weights is None else weights
     sure = [max(row) for row in scores]
-    is_right = []
-    for row, label in zip(scores, truth, strict=True):
-        is_right.append(int(np.argmax(row) == label))
+    is_right = (scores.argmax(axis=1) == truth).astype(int)
     expected = []
     for tenth in range(10):
         members = []
@@ -182,40 +180,29 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
         for caption, table in tables.items()
         if caption.startswith("rows of each true class")
     )
-    if weighted:
-
-        def written(v):
-            return f"{v:.1f}"
-
-    else:
-        written = str
-    rows = []
-    for a, row in enumerate(counts):
-        rows.append([str(a), *(written(v) if v else "" for v in row)])
+    written = "{:.1f}".format if weighted else str
+    rows = [
+        [str(a), *(written(v) if v else "" for v in row)]
+        for a, row in enumerate(counts)
+    ]
     assert heat.lines == rows
     assert np.allclose(heat.shades, counts / counts.sum(axis=1, keepdims=True))
-    mistakes = []
-    for a in range(classes):
-        for b in range(classes):
-            if a != b and counts[a, b] > 0:
-                mistakes.append((-counts[a, b], a, b))
-    expected = []
-    for negative, a, b in sorted(mistakes):
-        count = -negative
-        share = count / counts[a].sum()
-        expected.append([str(a), str(b), written(count), f"{share:.1%}"])
+    wrong = counts - np.diag(np.diag(counts))
+    expected = [
+        [str(a), str(b), written(wrong[a, b]), f"{wrong[a, b] / counts[a].sum():.1%}"]
+        for a, b in sorted(
+            np.argwhere(wrong).tolist(), key=lambda pair: -wrong[tuple(pair)]
+        )
+    ]
     assert tables["most confused"].lines == expected[:12]
     rates = metrics.precision_recall_fscore_support(
         truth, scores.argmax(axis=1), sample_weight=weights
     )
-    lines = []
-    for k in range(classes):
-        line = [str(k)]
-        for rate in rates[:3]:
-            line.append(f"{rate[k]:.4f}")
-        line.append(written(rates[3][k]))
-        lines.append(line)
     support = rates[3]
+    lines = [
+        [str(k), *(f"{rate[k]:.4f}" for rate in rates[:3]), written(support[k])]
+        for k in range(classes)
+    ]
     order = sorted(range(classes), key=lambda k: -support[k])
     assert tables["classes"].lines == [lines[k] for k in order]
 

@@ -149,23 +149,14 @@ def test_a_test_of_two_classes_has_counts_in_their_places_and_scikit_learns_rate
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 90)
     scores = rng.integers(0, 11, 90) / 10
-    if weighted:
-        w = rng.integers(1, 9, 90) / 4
-    else:
-        w = None
+    w = rng.integers(1, 9, 90) / 4 if weighted else None
     said = scores >= 0.4
     result = binary_report(truth, scores, 0.4, w)
     result["intervals"] = {"recall": [0.125, 0.75], "mcc": None}
     tables.test_report(result, ["no", "yes"], None)
     shown = lines_of(capsys.readouterr().out)
     tn, fp, fn, tp = metrics.confusion_matrix(truth, said, sample_weight=w).ravel()
-    if weighted:
-
-        def text(v):
-            return f"{v:.1f}"
-
-    else:
-        text = str
+    text = "{:.1f}".format if weighted else str
     expected = [
         f"90 rows{', weighted' if weighted else ''}, class yes from a score of 0.4"
     ]
@@ -223,17 +214,12 @@ def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
             truth, scores.argmax(axis=1), zero_division=0, sample_weight=w
         )
     )
-    lines = []
-    for k in range(classes):
-        line = [names[k]]
-        for rate in rates[k][:3]:
-            line.append(f"{rate:.4f}")
-        line.append(text(rates[k][3]))
-        lines.append(line)
+    lines = [
+        [names[k], *(f"{rate:.4f}" for rate in rates[k][:3]), text(rates[k][3])]
+        for k in range(classes)
+    ]
     if classes == 5 or verbose:
-        rows = []
-        for k in range(classes):
-            rows.append([names[k], *map(text, counts[k])])
+        rows = [[names[k], *map(text, counts[k])] for k in range(classes)]
         assert shown[2 : 2 + classes] == rows
         expected = lines
     else:
@@ -260,10 +246,7 @@ def test_a_test_of_several_targets_tells_each_ones_figures(capsys, weighted):
     rng = np.random.default_rng(2)
     truth = rng.normal(size=(40, 2)) * [1, 1000]
     predicted = truth + rng.normal(size=(40, 2)) * [0.5, 400]
-    if weighted:
-        w = rng.integers(1, 9, 40) / 4
-    else:
-        w = None
+    w = rng.integers(1, 9, 40) / 4 if weighted else None
     result = regression_report(truth, predicted, ["u", "v"], weights=w)
     result["per_target"] = figures_by_target(truth, predicted, ["u", "v"], weights=w)
     tables.test_report(result, None, ["u", "v"])
