@@ -55,6 +55,10 @@ MOST_OUTPUTS = 7
 MOST_DRIFT_PLOTS = 6
 MOST_COLUMNS_BESIDE = 5  # of a table that is half a page wide
 INTERVAL_HEADER = "95 % interval"
+NOT_KEPT = (
+    "The model does not keep --categories, --numbers, --dates, --ordered and"
+    " --positive: add those that it was trained with."
+)
 OUTPUTS = {
     "binary": "two classes",
     "multilabel": "several targets of two classes",
@@ -615,7 +619,7 @@ def _again(net: Network, model: str) -> list[Block]:
         return [
             f"The model was trained on some rows of {file}, and does not say which."
         ]
-    blocks: list[Block] = [command_of(net, model, file)]
+    blocks: list[Block] = [command_of(net, model, file), NOT_KEPT]
     if data.get("sha256"):
         blocks.append(f"SHA-256 of the data: {data['sha256']}")
     if str(net.config.get("init")).startswith("sha256:"):

@@ -565,6 +565,10 @@ def test_a_page_has_the_number_of_networks_and_the_layers_that_all_of_them_share
     assert "layers" not in tables_of(model_page._training(net))
 
 
+COMMAND = "nn --train --dataset t.csv --model m.bin "
+NOT_KEPT = "The model does not keep --categories, "
+
+
 @pytest.mark.parametrize(
     "data, init, told",
     [
@@ -575,16 +579,16 @@ def test_a_page_has_the_number_of_networks_and_the_layers_that_all_of_them_share
             None,
             ["The model was trained on some rows of t.csv, and does not say which."],
         ),
-        ({"path": "a/t.csv"}, None, ["nn --train --dataset t.csv --model m.bin "]),
+        ({"path": "a/t.csv"}, None, [COMMAND, NOT_KEPT]),
         (
             {"path": "a/t.csv", "sha256": "01"},
             "glorot",
-            ["nn --train --dataset t.csv", "SHA-256 of the data: 01"],
+            [COMMAND, NOT_KEPT, "SHA-256 of the data: 01"],
         ),
         (
             {"path": "a/t.csv", "sha256": "01"},
             "sha256:23",
-            ["nn --train", "SHA-256 of the data: 01", "--init stands for the model"],
+            [COMMAND, NOT_KEPT, "SHA-256 of the data: 01", "--init stands for the"],
         ),
     ],
 )

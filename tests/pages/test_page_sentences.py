@@ -430,6 +430,10 @@ def test_a_page_says_which_of_its_rows_the_model_knows_where_that_spoils_figures
         for _ in range(told is not None)
     ]
     assert "Columns that matter" in report.sections
+    one_class = replace(ds, y=np.zeros(4, int))
+    report = model_page.page_of_model(net, "m.bin", one_class)
+    (told,) = report.sections["Columns that matter"]
+    assert told.startswith("roc_auc is undefined for these 4 rows")
     alone = model_page.page_of_model(net, "x/m.bin", replace(ds, y=None))
     assert "Result" not in alone.sections
     assert "values" in alone.sections["Columns"][0].headers

@@ -62,6 +62,10 @@ TRAIN = ("train", "iris.csv", "-m", "x.bin")
         ((*TRAIN, "--loss", "cross_entropy"), "cross_entropy is called ce"),
         ((*TRAIN, "--effort", "max"), "max is called best"),
         ((*TRAIN, "-target", "kind"), "did you mean --target?"),
+        (
+            (*TRAIN, "--batch-number", "8", "--epochs"),
+            "'--epochs' requires an argument",
+        ),
         ((*TRAIN, "--n_jobs", "2"), "did you mean --threads?"),
         ((*TRAIN, "--out", "p.csv"), "did you mean --output?"),
         ((*TRAIN, "--act", "relu"), "did you mean --activation?"),
