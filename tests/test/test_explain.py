@@ -679,10 +679,12 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
 def test_a_line_of_each_output_ends_in_its_value(task, targets, kind):
     net = package.Network("3,4:tanh,2", task, dtype="float64", seed=2)
     net.targets = targets
+    net.columns = ["row", "base", kind]
     x = np.random.default_rng(3).normal(size=(12, 3))
     written = contribution_table(net, Explainer(net, x[4:], 4), x[:4])
     (block,) = written.blocks
-    assert written.names[:2] == ["row", kind]
+    columns = ["row_", "base_", f"{kind}_"]
+    assert written.names == ["row", kind, "base", *columns, "value"]
     assert block[1] == (targets or ["0", "1"]) * 4
     expected = net.predict(x[:4])
     if task == "multilabel":
