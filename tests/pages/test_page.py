@@ -407,3 +407,4 @@ def test_what_cannot_be_drawn_or_written_is_said(trained, folder):
     result = run("--test", "--model", "m.bin", "--report", "none/page.html")
     assert result.code == 73
     assert result.out == ""
+    assert result.err.count("\n") == 1, "before any work"
