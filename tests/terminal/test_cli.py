@@ -182,12 +182,19 @@ def test_the_last_line_says_what_to_do_next(two, given, step):
     assert step in result.out.splitlines()[-1]
 
 
-def test_quiet_training_says_nothing_and_quiet_testing_its_result_only(trained):
+def test_quiet_says_nothing_but_the_result_that_goes_to_no_file(trained):
     result = succeed(*ONE, "--dataset", "two.csv", "--model", "n.bin", "--quiet")
     assert result == (0, "", "")
     _, out, err = succeed("--test", "--model", trained, "-q")
     assert "precision" in out
     assert err == ""
+    writing = (
+        "export m.bin -o m.c",
+        "predict m.bin two.csv -o p.csv",
+        "threshold m.bin 0.3 -o new.bin",
+    )
+    for command in writing:
+        assert succeed(*argv(command), "-q") == (0, "", ""), command
 
 
 def test_warnings_are_lines_of_their_own_on_stderr(folder):
