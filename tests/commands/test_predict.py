@@ -358,6 +358,14 @@ def test_ids_of_training_or_any_columns_stand_beside_the_predictions_as_written(
         assert [line[1 : 1 + len(kept)] for line in lines] == expected, columns
         expected = [line[-2] for line in plain]
         assert [line[-2] for line in lines] == expected, columns
+    folds = ("--folds", 2, "--id", "name,no", "--epochs", 1, "-o", "f.csv", "-q")
+    succeed("train", "t.csv", *folds)
+    with open("f.csv", newline="") as file:
+        head, *lines = csv.reader(file)
+    assert head == ["row", "fold", "name", "no", "predicted", "score 1", "true"]
+    for row, _, *ids, _, _, true in lines:
+        record = records[int(row)]
+        assert [*ids, true] == [record[name] for name in ("name", "no", "y")]
 
 
 def test_a_file_without_ids_in_any_order_is_predicted_and_a_stream_keeps_no_columns(
