@@ -256,7 +256,7 @@ def test_a_name_that_is_too_long_is_refused_before_the_training(two, flag):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_history_that_cannot_be_written_ends_no_training(two):
+def test_a_history_that_cannot_be_written_ends_no_training(two, monkeypatch):
     result = run(*TRAIN[:-1], "--model", "m.bin", "--history", "/dev/full", "--json")
     messages = [line for line in result.err.splitlines() if line.startswith("nn: ")]
     *warnings, last = messages
@@ -271,6 +271,13 @@ def test_a_history_that_cannot_be_written_ends_no_training(two):
     assert told == f"nn: {failure}; c.bin is written"  # once of all its candidates
     without_model = run(*TRAIN, "--folds", 2, "--history", "/dev/full", "-q")
     assert without_model == (73, "", f"nn: {failure}\n")
+
+    def full(*_):
+        raise OutputError("o.csv: no room")
+
+    monkeypatch.setattr("nn.commands.table_file.write_table", full)
+    both = (*TRAIN, "--folds", 2, "--history", "/dev/full", "-o", "o.csv", "-q")
+    assert run(*both) == (73, "", f"nn: {failure}; o.csv: no room\n")
     succeed(*TRAIN, "--model", "n.bin")
     data = (two.parent / "m.bin").read_bytes()
     assert data == (two.parent / "n.bin").read_bytes()
