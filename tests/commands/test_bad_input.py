@@ -150,9 +150,9 @@ def contents(folder) -> dict:
     }
 
 
-def fails(folder, code: int, *words: str, command: str) -> None:
+def fails(folder, code: int, *words: str, command: str) -> str:
     """Run the command, which must end with this code and a line with these words, and
-    change no file."""
+    change no file; returns the line."""
     before = contents(folder)
     result = run(*command.split())
     *warnings, last = result.err.splitlines() or [""]
@@ -164,6 +164,7 @@ def fails(folder, code: int, *words: str, command: str) -> None:
     for word in words:
         assert word in last, last
     assert code != 2 or not warnings, result.err
+    return last
 
 
 @pytest.mark.parametrize(
@@ -364,7 +365,9 @@ def test_layers_that_do_not_fit(folder, layers, words):
     ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_named(folder, code, command, words):
-    fails(folder, code, *words, command=command)
+    line = fails(folder, code, *words, command=command)
+    is_exchanged = command.endswith("two.csv two.bin")
+    assert ("the order is" in line) == is_exchanged
 
 
 @pytest.mark.parametrize(
