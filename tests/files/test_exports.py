@@ -535,21 +535,24 @@ def test_a_loss_and_its_output_layer(loss, folder):
         assert relative_distance(answers, expected) < 1e-6
 
 
-def test_predictions_that_are_clipped(folder):
+@pytest.mark.parametrize("more", [{}, {"folds": 3, "holdout": 0}])
+def test_predictions_that_are_clipped(more, folder):
+    """Each network by the targets of its own rows."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(200, 2))
     columns = np.column_stack([9 * x[:, 0] + 50, x[:, 1], np.full(200, 7.0)])
     ds = nn.load(x, y=columns)
     net = nn.Network.for_data(ds, backend="seq")
-    nn.train(net, ds, epochs=2, clip=True)
+    nn.train(net, ds, epochs=2, clip=True, **more)
     net.export("m.bin")
-    net = nn.Network.load("m.bin")
+    net = nn.Model.load("m.bin").network
     far = (100 * x).astype(np.float32)
     expected = net.predict(far)
     for answers in both(net, folder, far):
         assert relative_distance(answers, expected) < 1e-5
     assert (expected[:, :2] == expected[:, :2].max(axis=0)).sum() > 10  # at the bounds
-    assert (expected[:, 2] == 7).all()  # of a target that was constant
+    # of a target that was constant; a mean of float32 has a rounding
+    np.testing.assert_allclose(expected[:, 2], 7, rtol=1e-7 if more else 0)
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "c"])

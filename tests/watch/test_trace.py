@@ -217,6 +217,7 @@ def test_an_inference_has_a_trace_and_a_profile_of_its_calls(folder, backend, mo
     if mode == "predict":
         flags += ["-o", "p.csv"]
     profile = succeed(f"--{mode}", *flags).json["profile"]
+    assert threads_of(folder) == ["inference"]
     calls = events(folder, "call")
     rows = [call["args"]["rows"] for call in calls]
     # predict goes through the rows by 8192, test at once
