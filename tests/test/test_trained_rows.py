@@ -22,7 +22,7 @@ from nn.data.column import Column
 from nn.data.splits import split_rows
 from nn.data.table_rows import TableRows
 from nn.files.model_file import MOST_ANCESTORS
-from nn.test.trained_rows import Trained, ancestors_with, trained_on
+from nn.test.trained_rows import Trained, ancestors_with, known_rows, trained_on
 from nn.utils import Stopped, StopRequest
 
 ROWS = 1500
@@ -294,6 +294,24 @@ def test_the_last_ancestors_are_kept_each_once():
     assert ancestors_with(net) == [*older[1:], newest]
     net.facts = replace(net.facts, ancestors=[newest, *older[:2]])
     assert ancestors_with(net) == [*older[:2], newest]
+
+
+def test_rows_of_an_ancestors_data_are_known_by_the_split_of_that_training_alone():
+    x = np.arange(40.0)[:, None]
+    net = nn.Network("1,1", "regression")
+    ancestors = [
+        {"data": "one", "holdout": 0.25, "split_seed": 3},
+        {"data": "two", "holdout": 0.5, "split_seed": 4},
+    ]
+    net.facts = replace(net.facts, ancestors=ancestors)
+    for data, holdout, seed in (("one", 0.25, 3), ("two", 0.5, 4)):
+        ds = nn.Dataset(x, x[:, 0], "regression")
+        ds.digest = data
+        expected = np.zeros(40, bool)
+        expected[split_rows(ds, holdout, 0.0, seed).training] = True
+        assert np.array_equal(known_rows(net, ds), expected)
+    ds.digest = "three"
+    assert known_rows(net, ds) is None
 
 
 def test_few_rows_against_many_are_not_told_by_chance(folder):
