@@ -116,13 +116,6 @@ def test_the_target_column_of_a_file_without_names_is_remembered(folder):
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
 
 
-def test_the_threshold_is_kept_in_the_model_and_can_be_overruled(two):
-    succeed(*ONE, *argv("--dataset two.csv --model m.bin --threshold 0.25 --epochs 1"))
-    assert succeed("--test", "--model", "m.bin", "--json").json["threshold"] == 0.25
-    result = succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json")
-    assert result.json["threshold"] == 0.75
-
-
 LAYOUT = {"target": "b", "separator": ";", "header": "no", "strict": True}
 OF_FLAGS = {
     "load_for": LAYOUT | {"memory": 300 << 20},

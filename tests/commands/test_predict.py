@@ -168,37 +168,6 @@ def test_predictions_of_two_classes_agree_with_the_test_and_need_no_targets(trai
     assert [row["score 1"] for row in new] == expected
 
 
-def test_predictions_of_several_classes_give_each_a_score(folder):
-    write_three_classes(folder / "three.csv")
-    succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 20)
-    for row in predictions("m.bin", "three.csv"):
-        scores = {
-            name.removeprefix("score "): float(value)
-            for name, value in row.items()
-            if name.startswith("score")
-        }
-        assert set(scores) == {"red", "green", "blue"}
-        assert scores[row["predicted"]] == max(scores.values())
-        assert sum(scores.values()) == pytest.approx(1, abs=1e-6)
-
-
-def test_predictions_of_numbers_are_in_their_units(folder):
-    write_numbers(folder / "numbers.csv")
-    succeed(
-        *ONE,
-        *argv("--dataset numbers.csv --model m.bin --epochs 100 --learning_rate 0.01"),
-    )
-    rows = predictions("m.bin", "numbers.csv")
-    assert list(rows[0]) == ["row", "predicted power", "true power"]
-    error = np.mean(
-        [abs(float(row["predicted power"]) - float(row["true power"])) for row in rows]
-    )
-    figures = succeed(
-        "--test", "--model", "m.bin", "--dataset", "numbers.csv", "--json"
-    ).json
-    assert error == pytest.approx(figures["mae"], rel=1e-4)
-
-
 @pytest.fixture(params=["one", "several", "effort", "regression", "words"])
 def narrow(request, folder):
     """Train on column `a` of small deviation; return the header and a good row of its

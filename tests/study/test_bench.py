@@ -261,17 +261,10 @@ def test_a_table_of_measurements_has_each_figure_in_its_column_and_unit(capsys):
         re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines() if line
     ]
     assert title == ["P9, 4 cores"]
-    assert dict(zip(headers, lines[0], strict=True)) == {
-        "case": "a",
-        "backend": "omp",
-        "type": "float32",
-        "threads": "2",
-        "time": "1.50 ms",
-        "per": "batch",
-        "times seq": "3.46",
-        "GFLOP/s": "12.3",
-        "memory": "2.51 MB",
-    }
+    expected = "case backend type threads time per times_seq GFLOP/s memory"
+    assert [header.replace(" ", "_") for header in headers] == expected.split()
+    start = ["a", "omp", "float32", "2", "1.50 ms"]
+    assert lines[0] == [*start, "batch", "3.46", "12.3", "2.51 MB"]
     assert lines[1] == ["b", "omp", "float32", "1", "1.50 ms", "batch", "12.3"]
     assert lines[2:] == [
         ["case", "backend", "skipped"],

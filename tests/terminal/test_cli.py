@@ -54,17 +54,6 @@ def test_training_tells_its_figures_as_one_json_object(two):
     assert result["val_loss"] is None
 
 
-def test_testing_two_classes_names_them(folder):
-    """The rarer one is positive."""
-    lines = [f"{k % 7},{'bad' if k % 3 == 0 else 'good'}\n" for k in range(60)]
-    (folder / "t.csv").write_text("".join(["a,kind\n", *lines]))
-    succeed(*ONE, *argv("--dataset t.csv --model m.bin --epochs 1 -q"))
-    figures = succeed("--test", "--model", "m.bin", "--json").json
-    table = succeed("--test", "--model", "m.bin").out
-    counts = rf"{figures['fn']} FN +{figures['tp']} TP"
-    assert re.search(rf"^true bad +{counts}$", table, re.MULTILINE)
-
-
 def test_testing_several_classes_names_them(folder):
     write_three_classes(folder / "three.csv")
     succeed(*ONE, *argv("--dataset three.csv --model m.bin --epochs 1"))
@@ -333,12 +322,6 @@ def test_the_largest_batch_that_info_names_trains_and_one_more_row_does_not(
         "--info", "--layers", "2,300,300,1", "--batch_size", 1, "--memory", "20M"
     )
     assert re.search("largest batch +none", too_little.out)
-
-
-def test_a_batch_of_a_model_is_refused_by_info(trained):
-    refused = run("--info", "--model", trained, "--batch_size", 10)
-    assert refused.code == 2
-    assert "--layers" in refused.err
 
 
 def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):

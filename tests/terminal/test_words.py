@@ -111,10 +111,6 @@ def test_a_slip_is_answered_with_what_was_meant(words, answer):
     assert len(result.err.splitlines()) == 1
 
 
-def test_flags_without_words_are_told_in_flags():
-    assert "--train needs --dataset" in run("--train").err
-
-
 @pytest.mark.parametrize(
     "words, like",
     [
