@@ -600,8 +600,10 @@ def test_ranks_of_other_data_are_refused(form, name, folder):
 def test_networks_apart_compute_on_the_first_device_and_siblings_where_it_was_decided(
     monkeypatch,
 ):
-    net = nn.Network("3,1", "regression", threads=3, dtype="tf32")
-    asked = net.device
+    given = {"threads": 3, "gpus": (1,), "distribute": "central"}
+    asked = backends.Device(**given)
+    net = nn.Network("3,1", "regression", dtype="tf32", **given)
+    assert net.device == asked
     devices = [backends.Device(threads) for threads in (1, 2)]
     alone = SimpleNamespace(size=1, rank=0)
     monkeypatch.setattr(backends, "resolve", lambda *_, **__: "seq")
