@@ -106,6 +106,36 @@ def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "count, words",
+    [
+        (0, "no GPU found; check nvidia-smi, or use --backend omp"),
+        (
+            None,
+            "no GPU is usable (cudaErrorNoDevice); check nvidia-smi and the driver, pip install "
+            f"{CUDA13}, or use --backend omp",
+        ),
+    ],
+)
+def test_a_driver_without_a_gpu_is_told(count, words, monkeypatch):
+    class Error(Exception):
+        pass
+
+    def counted():
+        if count is None:
+            raise Error("cudaErrorNoDevice")
+        return count
+
+    runtime = SimpleNamespace(CUDARuntimeError=Error, getDeviceCount=counted)
+    cuda = SimpleNamespace(runtime=runtime)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(device, "_driver_version", lambda: 13000)
+    cupy_is(True, monkeypatch)
+    with pytest.raises(UsageError) as told:
+        device.cupy.__wrapped__()
+    assert str(told.value) == f"--backend cuda: {words}"
+
+
+@pytest.mark.parametrize(
     "kind, text, words",
     [
         ("OutOfMemoryError", "no", "the GPU's memory is too small for a step; wait"),

@@ -23,8 +23,6 @@ from nn.backends.cuda.pack import CudaPack
 from nn.backends.cuda.program import PLAIN
 from nn.backends.engine import EpochSettings, PackJob, TimedStep
 from nn.backends.member import Turns
-from nn.core.losses import weighted_classes
-from nn.layers import InputColumn
 from nn.utils import NnError, UsageError
 
 pytestmark = pytest.mark.skipif(
@@ -250,36 +248,6 @@ def test_calls_of_several_runners_are_in_the_order_of_time(emulated):
     assert [one.room for one in runners] == [3, 3]
 
 
-@pytest.mark.usual(1)
-@pytest.mark.parametrize(
-    ("loss", "dtype", "tolerance"),
-    [("bce", "float64", 1e-12), ("focal=0.5", "float32", 1e-5)],
-)
-def test_classes_of_targets_have_the_weights_that_they_have_on_seq(
-    loss, dtype, tolerance, emulated
-):
-    net = network("4,5:tanh,3:sigmoid", "seq", dtype, loss=loss)
-    x, y = fill(net, 40)
-    y[np.random.default_rng(2).random(y.shape) < 0.3] = np.nan
-    weights = np.array([[0.3, 2.0], [1.0, 1e-3], [0.0, 1e3]])
-    y = weighted_classes(y, weights).astype(dtype)
-    gpu = CudaEngine("cuda", net.layers, net.loss, dtype)
-    gpu.set("parameters", net.engine.get("parameters"))
-    value, gradients, _ = gpu.gradients(x.reshape(40, -1), y)
-    expected, expected_gradients, _ = net.engine.gradients(x.reshape(40, -1), y)
-    assert value == pytest.approx(expected, rel=tolerance)
-    assert relative_distance(gradients, expected_gradients) < tolerance
-    ends = []
-    for engine in (net.engine, gpu):
-        data = engine.load(x.reshape(40, -1), y)
-        how = settings(optimizer="sgd", momentum=0.9, batch=13, rates=[0.01] * 9)
-        progress = engine.progress()
-        engine.epoch(data, np.arange(40), how, progress)
-        ends.append((engine.get("parameters"), progress.loss))
-    assert relative_distance(ends[1][0], ends[0][0]) < 10 * tolerance
-    assert ends[1][1] == pytest.approx(ends[0][1], rel=10 * tolerance)
-
-
 @pytest.mark.usual(1, 6)
 @pytest.mark.parametrize("outputs", [2, 3, 33])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -443,6 +411,7 @@ def test_outputs_that_come_back_some_at_a_time_are_those_of_seq(
 ):
     """Of all rows or of some, in blocks of 64, each of batches of 16."""
     monkeypatch.setattr(engines, "OUT_ROWS", 64)
+    monkeypatch.setattr("nn.backends.cuda.data.STREAMED_BYTES", 1)
     monkeypatch.setattr(engines, "PREDICT_ROWS", 16)
     monkeypatch.setattr(engines, "MOST_PREDICT_ROWS", 16)
     members = prepared("float64")
@@ -452,8 +421,10 @@ def test_outputs_that_come_back_some_at_a_time_are_those_of_seq(
     x = np.random.default_rng(0).normal(size=(rows, 6))
     some = np.random.default_rng(3).permutation(rows)
     for order in (None, some, some[:-1]):
-        outputs = [engine.predict(engine.load(x), order) for engine in both]
-        assert relative_distance(*outputs) < 1e-12
+        for room in (None, 0):  # all on the GPU, or streamed a batch at a time
+            members.engine.data_room = room
+            outputs = [engine.predict(engine.load(x), order) for engine in both]
+            assert relative_distance(*outputs) < 1e-12
 
 
 @pytest.mark.usual(0, 5)
@@ -477,15 +448,20 @@ def test_few_rows_are_predicted_as_on_seq(spec, rows, emulated):
     assert by_warps == [rows <= 4]
 
 
-def test_members_have_the_losses_of_their_own_rows_of_the_same_data(emulated):
+def test_members_have_the_losses_of_their_own_rows_of_the_same_data(
+    emulated, monkeypatch
+):
     members = prepared("float64", weighted=True)
     members.data = members.data[:1] * MEMBERS
     pack = members.pack()
     jobs = members.jobs()
-    for job, loss in zip(jobs, pack.loss(jobs), strict=True):
+    together = pack.loss(jobs)
+    for job, loss in zip(jobs, together, strict=True):
         members.engine.set("parameters", pack.get(job.member, "parameters"))
         expected = members.engine.loss(job.data, job.rows)
         assert loss == pytest.approx(expected, rel=1e-12)
+    monkeypatch.setattr(packs, "BLOCK_FLOPS", 0)  # one after the other
+    assert pack.loss(jobs) == together
 
 
 @pytest.mark.slow
@@ -504,46 +480,6 @@ def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
     results = in_threads(lambda vector: engine.predict(data, vector=vector), items)
     np.testing.assert_array_equal(results, [*expected, *[expected[-1]] * 4])
     np.testing.assert_array_equal(engine.get("parameters"), starts[-1])
-
-
-@pytest.mark.usual(0, 1)
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
-)
-def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
-    dtype, tolerance, emulated, monkeypatch
-):
-    """Of several partial sums, and of waves for more than one block."""
-    monkeypatch.setattr(engines, "WHOLE_EPOCH_FLOPS", 1e12)  # one launch
-    columns = (
-        InputColumn("number", waves=3),
-        InputColumn("gap", fill=0.3, edges=(-0.5, 0.75), waves=40),
-        InputColumn("embedding", values=9, width=2),
-        InputColumn("number"),
-    )
-    net = network("4,7:tanh,2", "seq", dtype, input_columns=columns)
-    x, y = fill(net, 150)
-    seq = net.engine
-    ours = CudaEngine("cuda", net.layers, net.loss, dtype)
-    start = seq.get("parameters")
-    rows = x.reshape(150, -1)
-    ours.set("parameters", start)
-    theirs = seq.gradients(rows, y)
-    mine = ours.gradients(rows, y)
-    assert mine[0] == pytest.approx(theirs[0], rel=tolerance)
-    assert np.linalg.norm(theirs[1][18:61]) > 0  # of the frequencies
-    largest = max(map(relative_distance, mine[1:], theirs[1:]))
-    assert largest < tolerance
-    ends = []
-    how = settings(batch=130, weight_decay=0.3)
-    for engine in (seq, ours):
-        data = engine.load(rows, y)
-        order = np.random.default_rng(1).permutation(150)
-        engine.epoch(data, order, how, engine.progress())
-        ends.append(engine.get("parameters"))
-    assert relative_distance(*ends) < 100 * tolerance
-    difference = np.abs(ends[0] - start)
-    assert difference[18:61].max() > 0
 
 
 @pytest.mark.usual(0, 2)

@@ -20,9 +20,10 @@ from support.networks import (
 
 from nn.backends.cuda import device, small
 from nn.backends.cuda import engine as engines
-from nn.backends.cuda.abi import CONTROL_TYPE, THREADS
+from nn.backends.cuda.abi import CONTROL_TYPE, THREADS, update_rule
 from nn.backends.cuda.builder import Builder
 from nn.backends.cuda.cublas import Cublas
+from nn.backends.cuda.epoch import update_table
 from nn.backends.cuda.program import (
     PRELUDE,
     Purpose,
@@ -57,6 +58,7 @@ NETWORKS = [
     ("40,700:tanh,1", "float64", 9),
 ]
 OF_A_LIBRARY = {"dense_backward_bias"}
+OF_FEW_ROWS = {"few_rows_forward"}  # test_gpu_emulated.py has these
 FILES_OF_LAYERS = ["dense", "conv", "conv_direct", "conv_winograd", "pool", "pad"]
 FILES_OF_LAYERS += ["dropout", "embedding"]
 
@@ -87,7 +89,7 @@ def test_outputs_are_those_of_numpy(emulated):
 
 
 def test_these_networks_have_every_kernel_of_a_layer(emulated):
-    functions = set(OF_A_LIBRARY)
+    functions = OF_A_LIBRARY | OF_FEW_ROWS
     for spec, dtype, rows in NETWORKS:
         net = net_of(spec, dtype)
         itemsize = net.engine.dtype.itemsize
@@ -225,6 +227,76 @@ def test_a_batch_is_gathered_from_numbers_bytes_images_and_records(emulated):
         np.testing.assert_array_equal(x, expected, call)
 
 
+UPDATE_KERNEL = """
+extern "C" __global__ void update_{number}(const control *where, const real *gradients)
+{{
+    const control c = where[{number}];
+    {call}(0, gradients, c, batch_of(c, 0, 0), block_range{{(int)blockIdx.x, (int)gridDim.x}});
+}}
+"""
+RULES = [
+    {"optimizer": "sgd"},
+    {"optimizer": "sgd", "momentum": 0.9},
+    {"optimizer": "adam", "betas": (0.7, 0.95), "epsilon": 0.01},
+    {"optimizer": "rmsprop", "betas": (0.7,)},
+    {"optimizer": "adagrad", "epsilon": 0.01},
+]
+VECTORS = ("parameters", "moment1", "moment2", "scales")
+
+
+def test_steps_of_optimizers_are_those_of_seq(emulated):
+    """Of a layer, by many partial sums, and of one whose inputs have scales, by few."""
+    net = network("19,5", "seq")
+    x, y = fill(net, 4)
+    engine = net.engine
+    data = engine.load(x.reshape(4, -1), y)
+    code = PRELUDE + sources("common", "optimizer")
+    cases = [(rule, rate) for rule in RULES for rate in (0.0, 3.0)]
+    controls = np.zeros(len(cases), CONTROL_TYPE)
+    on_gpu = []
+    expected = []
+    for number, (rule, rate) in enumerate(cases):
+        how = settings(batch=4, weight_decay=0.1, scale_rate=rate, **rule)
+        rng = np.random.default_rng(number)
+        vectors = {name: rng.random(engine.length(name)) for name in VECTORS}
+        arrays = {name: emulated.asarray(vectors[name]) for name in VECTORS}
+        arrays["updates"] = emulated.asarray(
+            update_table(how, engine.progress(step=2), 4, np.dtype("float64"))
+        )
+        for name in VECTORS:
+            engine.set(name, vectors[name])
+        parts = rng.dirichlet(np.ones(2 if rate else 20), 100).T
+        gradients = 4 * engine.gradients(x.reshape(4, -1), y)[1]
+        arrays["gradients"] = emulated.asarray(np.ascontiguousarray(parts * gradients))
+        engine.epoch(data, np.arange(4), how, engine.progress(step=2))
+        changed = {"parameters", *how.vectors}
+        expected.append({name: engine.get(name) for name in changed})
+        for name, array in arrays.items():
+            controls[number][name] = array.data.ptr
+        on_gpu.append(arrays)
+        name = update_rule(how.optimizer, how.momentum)
+        call = f"update_layer<{name}, 20, 95, 100>"
+        if rate:
+            call = f"update_scaled<{name}, 2, 19, 5>"
+        code += UPDATE_KERNEL.format(number=number, call=call)
+    controls["count"] = controls["batch"] = 4
+    where = emulated.asarray(controls.view(np.uint8))
+    module = compiled(code, "float64", False)
+    for number, (rule, rate) in enumerate(cases):
+        kernel = module.get_function(f"update_{number}")
+        kernel(
+            (2,),
+            (THREADS,),
+            (where, on_gpu[number]["gradients"]),
+            shared_mem=8 * THREADS,
+        )
+        for name, vector in expected[number].items():
+            told = f"{rule}, {rate}, {name}"
+            np.testing.assert_allclose(
+                on_gpu[number][name], vector, 1e-12, err_msg=told
+            )
+
+
 def test_what_a_library_multiplies_ends_as_on_seq(emulated, monkeypatch):
     """Phases as graphs; the last batch is short."""
     emulate_libraries(monkeypatch)
@@ -242,25 +314,32 @@ def test_what_a_library_multiplies_ends_as_on_seq(emulated, monkeypatch):
         assert name in functions
 
 
-@pytest.mark.parametrize("distribute", ["mirrored", "central"])
-def test_gpus_that_share_batches_end_where_seq_ends(distribute, emulated, monkeypatch):
-    """Their sums come in several parts; in the last batch one of them has no row."""
+@pytest.mark.parametrize(("distribute", "room"), [("mirrored", None), ("central", 0)])
+def test_gpus_that_share_batches_end_where_seq_ends(
+    distribute, room, emulated, monkeypatch
+):
+    """Their sums come in several parts; in the last batch one of them has no row. Rows
+    are on each GPU, or streamed a batch at a time."""
     emulate_libraries(monkeypatch)
     emulated.cuda.runtime.getDeviceCount = lambda: 3
-    spec = "6,9:tanh,dropout0.3,40:tanh,2"
-    seq = network(spec, "seq")
-    group = network(spec, "cuda", gpus=(2, 0), distribute=distribute)
+    monkeypatch.setattr("nn.backends.cuda.data.STREAMED_BYTES", 1)
+    spec = "5,9:tanh,dropout0.3,40:tanh,2"
+    gpus = {"gpus": (2, 0), "distribute": distribute}
+    seq = network(spec, "seq", input_columns=COLUMNS)
+    group = network(spec, "cuda", input_columns=COLUMNS, **gpus)
     x, y = fill(seq, 281)
     group.vector[...] = seq.vector
     group.engine.set("parameters", seq.vector)
     weights = np.random.default_rng(1).random(281)
     how = settings(batch=140, weight_decay=0.1)
-    ends = [ended(net, x, y, how, weights=weights) for net in (seq, group)]
+    ends = [ended(net, x, y, how, weights=weights, room=room) for net in (seq, group)]
     assert relative_distance(ends[1].parameters, ends[0].parameters) < 1e-12
     assert ends[1].losses == pytest.approx(ends[0].losses, rel=1e-12)
     members = group.engine.engines
+    group.engine.keep()
     for engine in members:
-        assert np.array_equal(engine.get("parameters"), ends[1].parameters)
+        for name in ("parameters", "kept"):
+            assert np.array_equal(engine.get(name), ends[1].parameters)
     assert [engine.device for engine in members] == [2, 0]
     if distribute == "central":
         return

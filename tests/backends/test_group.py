@@ -261,6 +261,13 @@ class FakeEngine:
     def bytes(self):
         return 10
 
+    def record(self, batches, predicts):
+        batches = "ab"[: batches - (self.device == 1)]
+        self.steps = [[f"{self.device}{batch}"] for batch in batches]
+
+    def recorded(self):
+        return self.steps
+
 
 @pytest.fixture
 def fake(monkeypatch):
@@ -295,6 +302,9 @@ def test_a_group_trains_tests_and_predicts_as_one(fake):
     assert progress.row == 2000
     engine.set("parameters", np.ones(1))
     assert [member.vector[0] for member in engine.engines] == [1, 1, 1]
+    engine.record(2)
+    steps = [["0a", "1a", "3a"], ["0b", "3b"]]  # a batch of which GPU 1 had no row
+    assert engine.recorded() == steps
 
 
 def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fake):
