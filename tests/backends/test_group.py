@@ -419,7 +419,8 @@ def test_a_failing_call_of_nccl_tells_its_error_and_the_last_one(
     last, more, monkeypatch
 ):
     ffi = cffi.FFI()
-    text, last = (ffi.new("char[]", one) for one in (b"internal error", last))
+    text = ffi.new("char[]", b"internal error")
+    last = ffi.new("char[]", last)
     lib = SimpleNamespace(
         ncclGetErrorString=lambda _: text, ncclGetLastError=lambda _: last
     )
