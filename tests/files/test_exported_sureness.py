@@ -30,14 +30,14 @@ def table(rows, seed=0):
 
 
 SETTINGS = {"folds": 4, "epochs": 6, "holdout": 0.0, "batch_number": 16}
-CASES = {
-    "value": ("y", {"layers": "auto,4,1", **SETTINGS}),
+CASES = {  # of usual(2) the first and the fourth
     "several": (["y", "z"], {"layers": "auto,4,2", **SETTINGS}),
+    "value": ("y", {"layers": "auto,4,1", **SETTINGS}),
     "positive": ("y", {"layers": "auto,4,1:softplus", **SETTINGS}),
+    "two": ("two", {"layers": "auto,4,1", **SETTINGS}),
     "double": ("y", {"layers": "auto,4,1", "dtype": "float64", **SETTINGS}),
     "default": ("y", {"effort": "quick"}),
     "three": ("three", {"layers": "auto,4,3", **SETTINGS}),
-    "two": ("two", {"layers": "auto,4,1", **SETTINGS}),
 }
 
 
