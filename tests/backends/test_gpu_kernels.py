@@ -105,17 +105,57 @@ def test_these_networks_have_every_kernel_of_a_layer(emulated):
         assert set(kernels) <= functions
 
 
-LOSS_KERNEL = """
+KERNEL = """
+extern "C" __global__ void kernel_{number}(const control *where, real *values)
+{{
+    const control c = where[{number}];
+    const batch b = batch_of(c, c.row, c.index);
+    {call}, c, b, block_range{{(int)blockIdx.x, (int)gridDim.x}});
+}}
+"""
+
+
+class Kernels:
+    """Functions of .cu files as kernels of one module, which takes a second to compile;
+    each has a struct control of its own."""
+
+    def __init__(self, cupy, code: str):
+        self._cupy = cupy
+        self._code = code
+        self._controls = []
+        self.arrays = []
+
+    def add(self, call: str, code: str = "", **members) -> None:
+        """Add a function by the beginning of its call, behind code of its own; members:
+        of struct control, arrays or numbers."""
+        self._code += code + KERNEL.format(number=len(self._controls), call=call)
+        control = np.zeros((), CONTROL_TYPE)
+        arrays = {}
+        for name, value in members.items():
+            if isinstance(value, np.ndarray):
+                arrays[name] = self._cupy.asarray(np.ascontiguousarray(value))
+                control[name] = arrays[name].data.ptr
+            else:
+                control[name] = value
+        self._controls.append(control)
+        self.arrays.append(arrays)
+
+    def run(self, number: int, values) -> np.ndarray:
+        """Call a function for values by two blocks; return these."""
+        on_gpu = self._cupy.asarray(np.ascontiguousarray(values))
+        where = self._cupy.asarray(np.stack(self._controls).view(np.uint8))
+        module = compiled(PRELUDE + self._code, "float64", False)
+        kernel = module.get_function(f"kernel_{number}")
+        kernel((2,), (THREADS,), (where, on_gpu), shared_mem=8 * THREADS)
+        return on_gpu
+
+
+LOSS_OF_ITS_OWN = """
 #undef LOSS_CONSTANT
 #undef LOSS_CONSTANTS
 {constants}
 namespace of_{number} {{
 {source}
-}}
-extern "C" __global__ void loss_{number}(const control *where, real *z)
-{{
-    const control c = where[{number}];
-    of_{number}::loss_backward<{settings}>(z, c, batch_of(c, 0, 0), block_range{{0, 1}});
 }}
 """
 LAST_LAYERS = [  # loss, activation
@@ -132,16 +172,13 @@ LAST_LAYERS = [  # loss, activation
 @pytest.mark.parametrize("lanes", [1, 32])
 def test_losses_and_their_slopes_are_those_of_seq(lanes, emulated):
     """A row of a lane, and of a warp; targets are missing, classes and rows have
-    weights. All kernels are of one module."""
-    cupy = emulated
+    weights."""
     rng = np.random.default_rng(0)
     z = rng.normal(size=(12, 3))
     weights = rng.random(12)
     class_weights = np.array([[0.3, 2.0], [1.0, 1e-3], [0.0, 1e3]])
-    code = switches(Purpose("loss", 12, weighted=True)) + PRELUDE
-    code += sources("common", "activation")
-    controls = np.zeros(len(LAST_LAYERS), CONTROL_TYPE)
-    arrays = []
+    head = switches(Purpose("loss", 12, weighted=True))
+    kernels = Kernels(emulated, head + sources("common", "activation"))
     expected = []
     for number, (loss, activation) in enumerate(LAST_LAYERS):
         net = network(f"3,3:{activation}", "seq", "float64", loss=loss)
@@ -155,42 +192,22 @@ def test_losses_and_their_slopes_are_those_of_seq(lanes, emulated):
         losses = weights * [row[0] for row in rows]
         slopes = weights[:, None] * [row[2].ravel() for row in rows]
         expected.append((losses, slopes))
+        code = LOSS_OF_ITS_OWN.format(
+            constants=constant_line(loss), number=number, source=source_file("loss")
+        )
         names = f"{loss_name(loss).upper()}, {activation.upper()}, 3, 0, {lanes}"
-        code += LOSS_KERNEL.format(
-            constants=constant_line(loss),
-            number=number,
-            source=source_file("loss"),
-            settings=names,
-        )
-        arrays.append([cupy.asarray(y), cupy.asarray(weights), cupy.empty(12)])
-        members = ("y", "weights", "row_loss")
-        for member, array in zip(members, arrays[-1], strict=True):
-            controls[number][member] = array.data.ptr
-    controls["count"] = controls["batch"] = 12
-    where = cupy.asarray(controls.view(np.uint8))
-    module = compiled(code, "float64", False)
+        call = f"of_{number}::loss_backward<{names}>(values"
+        members = {"y": y, "weights": weights, "row_loss": np.empty(12)}
+        kernels.add(call, code, count=12, batch=12, **members)
     for number, (losses, slopes) in enumerate(expected):
-        slopes_here = cupy.asarray(z)
-        kernel = module.get_function(f"loss_{number}")
-        kernel((1,), (THREADS,), (where, slopes_here))
-        told = LAST_LAYERS[number]
-        np.testing.assert_allclose(
-            arrays[number][2], losses, 1e-12, 1e-12, err_msg=told
-        )
-        np.testing.assert_allclose(slopes_here, slopes, 1e-12, 1e-12, err_msg=told)
-
-
-GATHER_KERNEL = """
-extern "C" __global__ void rows_{number}(const control *where, real *x)
-{{
-    const control c = where[{number}];
-    {call}(x, c, batch_of(c, 8, 1), block_range{{(int)blockIdx.x, (int)gridDim.x}});
-}}
-"""
+        told = {"rtol": 1e-12, "atol": 1e-12, "err_msg": LAST_LAYERS[number]}
+        np.testing.assert_allclose(kernels.run(number, z), slopes, **told)
+        row_losses = kernels.arrays[number]["row_loss"]
+        np.testing.assert_allclose(row_losses, losses, **told)
 
 
 def test_a_batch_is_gathered_from_numbers_bytes_images_and_records(emulated):
-    """The second one, by two blocks; images are moved by the rule."""
+    """The second one; images are moved by the rule."""
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(20, 42))
     pixels = rng.integers(0, 256, (20, 2, 3, 7), np.uint8)
@@ -209,31 +226,15 @@ def test_a_batch_is_gathered_from_numbers_bytes_images_and_records(emulated):
         ("gather_moved<2, 3, 7, 1, 1, 2, 1>", pixels, moved.reshape(8, -1)),
         (f"gather_records<{records.itemsize}, 2, 1, 2, 3>", records, np.hstack(values)),
     ]
-    code = PRELUDE + sources("common", "gather")
-    controls = np.zeros(len(cases), CONTROL_TYPE)
-    on_gpu = [emulated.asarray(order)]
-    for number, (call, data, _) in enumerate(cases):
-        code += GATHER_KERNEL.format(number=number, call=call)
-        on_gpu.append(emulated.asarray(np.frombuffer(data.tobytes(), np.uint8)))
-        controls[number]["x"] = on_gpu[-1].data.ptr
-    controls["order"] = on_gpu[0].data.ptr
-    for name, value in {"count": 20, "batch": 8, "seed": 5, "step": 3}.items():
-        controls[name] = value
-    where = emulated.asarray(controls.view(np.uint8))
-    module = compiled(code, "float64", False)
+    kernels = Kernels(emulated, sources("common", "gather"))
+    second = {"count": 20, "batch": 8, "row": 8, "index": 1, "seed": 5, "step": 3}
+    for call, data, _ in cases:
+        kernels.add(f"{call}(values", x=data, order=order, **second)
     for number, (call, _, expected) in enumerate(cases):
-        x = emulated.empty(expected.shape)
-        module.get_function(f"rows_{number}")((2,), (THREADS,), (where, x))
+        x = kernels.run(number, np.full(expected.shape, np.nan))
         np.testing.assert_array_equal(x, expected, call)
 
 
-UPDATE_KERNEL = """
-extern "C" __global__ void update_{number}(const control *where, const real *gradients)
-{{
-    const control c = where[{number}];
-    {call}(0, gradients, c, batch_of(c, 0, 0), block_range{{(int)blockIdx.x, (int)gridDim.x}});
-}}
-"""
 RULES = [
     {"optimizer": "sgd"},
     {"optimizer": "sgd", "momentum": 0.9},
@@ -241,7 +242,6 @@ RULES = [
     {"optimizer": "rmsprop", "betas": (0.7,)},
     {"optimizer": "adagrad", "epsilon": 0.01},
 ]
-VECTORS = ("parameters", "moment1", "moment2", "scales")
 
 
 def test_steps_of_optimizers_are_those_of_seq(emulated):
@@ -250,51 +250,35 @@ def test_steps_of_optimizers_are_those_of_seq(emulated):
     x, y = fill(net, 4)
     engine = net.engine
     data = engine.load(x.reshape(4, -1), y)
-    code = PRELUDE + sources("common", "optimizer")
+    rng = np.random.default_rng(0)
     cases = [(rule, rate) for rule in RULES for rate in (0.0, 3.0)]
-    controls = np.zeros(len(cases), CONTROL_TYPE)
-    on_gpu = []
+    kernels = Kernels(emulated, sources("common", "optimizer"))
+    sums = []
     expected = []
-    for number, (rule, rate) in enumerate(cases):
+    for rule, rate in cases:
         how = settings(batch=4, weight_decay=0.1, scale_rate=rate, **rule)
-        rng = np.random.default_rng(number)
-        vectors = {name: rng.random(engine.length(name)) for name in VECTORS}
-        arrays = {name: emulated.asarray(vectors[name]) for name in VECTORS}
-        arrays["updates"] = emulated.asarray(
-            update_table(how, engine.progress(step=2), 4, np.dtype("float64"))
+        members = {"count": 4, "batch": 4}
+        members["updates"] = update_table(
+            how, engine.progress(step=2), 4, np.dtype("float64")
         )
-        for name in VECTORS:
-            engine.set(name, vectors[name])
-        parts = rng.dirichlet(np.ones(2 if rate else 20), 100).T
-        gradients = 4 * engine.gradients(x.reshape(4, -1), y)[1]
-        arrays["gradients"] = emulated.asarray(np.ascontiguousarray(parts * gradients))
-        engine.epoch(data, np.arange(4), how, engine.progress(step=2))
-        changed = {"parameters", *how.vectors}
-        expected.append({name: engine.get(name) for name in changed})
-        for name, array in arrays.items():
-            controls[number][name] = array.data.ptr
-        on_gpu.append(arrays)
-        name = update_rule(how.optimizer, how.momentum)
-        call = f"update_layer<{name}, 20, 95, 100>"
+        for name in ("parameters", "moment1", "moment2", "scales"):
+            members[name] = rng.random(engine.length(name))
+            engine.set(name, members[name])
+        rule_name = update_rule(how.optimizer, how.momentum)
+        call = f"update_layer<{rule_name}, 20, 95, 100>(0, values"
         if rate:
-            call = f"update_scaled<{name}, 2, 19, 5>"
-        code += UPDATE_KERNEL.format(number=number, call=call)
-    controls["count"] = controls["batch"] = 4
-    where = emulated.asarray(controls.view(np.uint8))
-    module = compiled(code, "float64", False)
-    for number, (rule, rate) in enumerate(cases):
-        kernel = module.get_function(f"update_{number}")
-        kernel(
-            (2,),
-            (THREADS,),
-            (where, on_gpu[number]["gradients"]),
-            shared_mem=8 * THREADS,
-        )
+            call = f"update_scaled<{rule_name}, 2, 19, 5>(0, values"
+        kernels.add(call, **members)
+        parts = rng.dirichlet(np.ones(2 if rate else 20), 100).T
+        sums.append(parts * 4 * engine.gradients(x.reshape(4, -1), y)[1])
+        engine.epoch(data, np.arange(4), how, engine.progress(step=2))
+        changed = ("parameters", *how.vectors)
+        expected.append({name: engine.get(name) for name in changed})
+    for number, case in enumerate(cases):
+        kernels.run(number, sums[number])
         for name, vector in expected[number].items():
-            told = f"{rule}, {rate}, {name}"
-            np.testing.assert_allclose(
-                on_gpu[number][name], vector, 1e-12, err_msg=told
-            )
+            own = kernels.arrays[number][name]
+            np.testing.assert_allclose(own, vector, 1e-12, err_msg=f"{case}, {name}")
 
 
 def test_what_a_library_multiplies_ends_as_on_seq(emulated, monkeypatch):
