@@ -58,5 +58,5 @@ def _report(drift, name: str) -> None:
 def _undrifted(drift) -> str:
     """Return what is said of rows without drift."""
     if drift.columns:
-        return f"{drift.compared} columns are as in training"
+        return drift.alike_text
     return "too few to compare, only values far outside those of training are told"

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.weighted import row_counts
 from ..nn_aux import LOSSES, TASKS, loss_name, loss_of, quantiles_of
-from ..utils import DataError, UsageError, default_threads, listed, log
+from ..utils import DataError, UsageError, default_threads, listed, log, plural
 from .column import Column, shortened
 from .kinds import Kind
 from .records import share_of, some_rows, within
@@ -368,14 +368,14 @@ class Dataset:
         words = [
             f"{shortened(word) if word else 'empty'} ({rows})" for word, rows in counts
         ]
-        told = f"left out: {self.unlabelled} rows without a target"
+        told = f"left out: {plural(self.unlabelled, 'row')} without a target"
         return f"{told}: {listed(words)}" if words else told
 
     def about_weightless(self) -> str:
         """Return how many rows were left out because their weight is 0; nothing where
         none were."""
         if self.weightless:
-            return f"left out: {self.weightless} rows of weight 0"
+            return f"left out: {plural(self.weightless, 'row')} of weight 0"
         return ""
 
     @property
@@ -442,6 +442,8 @@ class Dataset:
         """Return how many rows leave a training because an equal one stays; nothing
         where none do."""
         count = self.duplicates()
+        if count == 1:
+            return "left out: 1 row that repeats another"
         if count:
             return f"left out: {count} rows that repeat another"
         return ""

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core.records import record_type
 from ..layers import InputColumn
-from ..utils import DataError, log
+from ..utils import DataError, log, plural
 from .column import shortened
 from .encoders import ENCODERS, CategoryEncoder, ColumnEncoder
 from .kinds import Kind
@@ -192,6 +192,12 @@ class Encoding:
                 column += f" ({summary})"
             columns.setdefault(encoder.kind, []).append(column)
         return columns
+
+    def size_text(self) -> str:
+        """Return how many columns become how many inputs."""
+        verb = "becomes" if self.features == 1 else "become"
+        inputs = sum(column.outputs for column in self.columns)
+        return f"{plural(self.features, 'column')} {verb} {plural(inputs, 'input')}"
 
     def to_dict(self) -> dict:
         """Return the encoding as a model's metadata hold it."""

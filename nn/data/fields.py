@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..settings.values import in_a_list
-from ..utils import DataError
+from ..utils import DataError, plural
 from .column import MOSTLY, OTHERS, Column, Odd, Table, is_not_finite, shortened
 from .schema import Places, Schema
 from .source import TableSource
@@ -58,7 +58,7 @@ def odd_remarks(
     if refusals:
         messages = refusals[:_MOST_TOLD]
         if len(refusals) > _MOST_TOLD:
-            messages.append(f"and {len(refusals) - _MOST_TOLD} columns more")
+            messages.append(f"and {plural(len(refusals) - _MOST_TOLD, 'column')} more")
         raise DataError(f"{source.path}, {'; '.join(messages)}")
     return remarks
 

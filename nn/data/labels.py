@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..settings.values import split_names
-from ..utils import DataError, UsageError, listed
+from ..utils import DataError, UsageError, listed, plural
 from .column import TRUTHS, Column, Table, as_text, decimal_text, number_in, number_text
 from .fields import place_of
 from .source import TableSource
@@ -65,7 +65,7 @@ def about_no_labels(place: str, columns: list[Column], names: list[str]) -> Data
     for column, name in zip(columns, names, strict=True):
         if _label_in(column, True) is None:
             words = as_text(column).words
-            kinds = f"{len(words)} classes ({listed(words, 3)})"
+            kinds = f"{plural(len(words), 'class', 'es')} ({listed(words, 3)})"
             return DataError(
                 f"{place}, {name}: {kinds}, expected two for --task multilabel; choose "
                 "the targets with --target or use another --task"

@@ -30,6 +30,7 @@ from ..utils import (
     has_address_limit,
     needs_package,
     os_reason,
+    plural,
     sha256_file,
     temporary_folder,
 )
@@ -322,7 +323,7 @@ def check_same_columns(
     """Raise DataError if a file has not the columns of the first one."""
     if len(names) != len(first_names):
         raise DataError(
-            f"{path}: {len(names)} columns, expected {len(first_names)} as in "
+            f"{path}: {plural(len(names), 'column')}, expected {len(first_names)} as in "
             f"{first_path}; leave the file out, or give all files the same columns"
         )
     pairs = zip(names, first_names, strict=True)

@@ -380,7 +380,7 @@ def _drift(drift: Drift) -> list[Block]:
     the worst."""
     lines = drift.lines()
     if not lines:
-        return [f"{drift.compared} columns are as in training."]
+        return [f"{drift.alike_text}."]
     worst = drift.differing[:MOST_DRIFT_PLOTS]
     plots = [_distributions(column, number) for number, column in enumerate(worst)]
     return [*lines, *plots]

@@ -31,7 +31,7 @@ def results_page(rows: list[dict]) -> Page:
     }
     headers = ["device", "backend", "cores", "nn", "Python"]
     page.sections["Measured on"] = [Table("", headers, sorted(devices), 2)]
-    title = f"{len(done)} networks"
+    title = plural(len(done), "network")
     figures = [_line(row) for row in done]
     page.sections["All figures"] = [Table(title, [*FIGURES], figures, 3, True)]
     failures = []

@@ -106,8 +106,7 @@ def report_encoding(encoding) -> None:
     they become."""
     for kind, columns in encoding.by_kind().items():
         log_line(f"{kind}: {listed(columns, 12)}")
-    inputs = sum(column.outputs for column in encoding.columns)
-    log_line(f"{encoding.features} columns become {inputs} inputs")
+    log_line(encoding.size_text())
 
 
 def on_terminal(stream) -> bool:

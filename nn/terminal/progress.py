@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from ..nn_aux import PLATEAU, USUAL_PATIENCES
-from ..utils import log_line
+from ..utils import log_line, plural
 from ..watch.callbacks import Callback
 from .console import on_terminal, report_encoding, report_run
 
@@ -108,24 +108,23 @@ class Lines(Callback):
                 **info
             )
         )
-        rows = f"{info['rows']} rows"
+        rows = plural(info["rows"], "row")
         if info["monitor"]:
             rows += f", {info['validation']} validating by {info['monitor']}"
         if info["holdout"]:
             rows += f", {info['holdout']} held out"
-        batches = "{epochs} epochs of {batches} batches of {batch_number}".format(
-            **info
-        )
+        epochs = plural(info["epochs"], "epoch")
+        batches = plural(info["batches"], "batch", "es")
+        how = f"{epochs} of {batches} of {info['batch_number']}"
         steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(
             **info
         )
-        log_line(f"training on {rows}: {batches}, {steps}")
+        log_line(f"training on {rows}: {how}, {steps}")
         if info["resumed"]:
-            log_line(
-                "resuming from {file}: {epoch} epochs and {row} rows are done".format(
-                    **info["resumed"]
-                )
-            )
+            done = info["resumed"]
+            epochs = plural(done["epoch"], "epoch")
+            rows = plural(done["row"], "row")
+            log_line(f"resuming from {done['file']}: {epochs} and {rows} are done")
 
     def epoch(
         self,

@@ -143,7 +143,7 @@ def _epochs(result: dict) -> str:
     run = result["epochs_run"]
     asked = result["epochs"]
     if run == asked:
-        return f"{run} epochs"
+        return plural(run, "epoch")
     return f"{run} of {asked} epochs"
 
 
@@ -438,7 +438,7 @@ def _multiclass_report(result: dict, verbose: bool) -> None:
 
 
 def _rows(result: dict) -> str:
-    return f"{result['rows']} rows{_remarks(result)}"
+    return f"{plural(result['rows'], 'row')}{_remarks(result)}"
 
 
 def _remarks(result: dict) -> str:
@@ -556,8 +556,7 @@ def _columns_of(encoding) -> dict[str, str]:
     if encoding is None:
         return {}
     kinds = {kind: listed(columns, 12) for kind, columns in encoding.by_kind().items()}
-    inputs = sum(column.outputs for column in encoding.columns)
-    return {**kinds, "encoded": f"{encoding.features} columns become {inputs} inputs"}
+    return {**kinds, "encoded": encoding.size_text()}
 
 
 def network_table(layers: Sequence[Layer], title: str = "") -> None:
@@ -664,7 +663,7 @@ def comparison_report(comparison: dict) -> None:
     models = comparison["models"]
     rows = comparison_lines(comparison)
     headers = ["", *models, "difference", INTERVAL]
-    table(headers, rows, f"{comparison['rows']} rows")
+    table(headers, rows, plural(comparison["rows"], "row"))
     for row in comparison["disagree"]:
         texts = disagreeing_texts(row, models)
         pairs = [f"{name} {text}" for name, text in zip(models, texts, strict=True)]

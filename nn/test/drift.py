@@ -29,7 +29,7 @@ from ..files.export.columns import class_names, output_names
 from ..nn import Network
 from ..nn.prediction import mean_of, member_outputs
 from ..nn_aux import TASKS
-from ..utils import DataError, axis_texts, cut_line
+from ..utils import DataError, axis_texts, cut_line, plural
 from .trained_rows import encoders_of, known_words
 from .values import names_of
 
@@ -140,7 +140,13 @@ class Drift:
         """Return how many columns drifted, with a verb."""
         count = len(self.drifted)
         verb = "differs" if count == 1 else "differ"
-        return f"{count} of {self.compared} columns {verb}"
+        return f"{count} of {plural(self.compared, 'column')} {verb}"
+
+    @property
+    def alike_text(self) -> str:
+        """Return what is told where no column drifted."""
+        verb = "is" if self.compared == 1 else "are"
+        return f"{plural(self.compared, 'column')} {verb} as in training"
 
     def lines(self) -> list[str]:
         """Return what a person should know: how many columns drifted, the worst of

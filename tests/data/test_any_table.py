@@ -192,7 +192,7 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     done = succeed(
         *ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json"
     )
-    assert "left out: 1 rows without a target" in done.err
+    assert "left out: 1 row without a target" in done.err
     assert done.json["rows"] + done.json["holdout"] == 59
     assert nn.Network.load("m.bin").encoding is None
     figures = succeed("--test", "--model", "m.bin", "--json").json

@@ -381,6 +381,6 @@ def test_arrays_of_bits_are_labels_in_files_and_beside_images(tmp_path):
     with pytest.raises(DataError, match="other classes than the model's"):
         nn.load_for(net, tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", x=x, y=y * [1, 1, 0] + np.arange(3))
-    with pytest.raises(DataError, match="target 3: 1 classes .*expected two"):
+    with pytest.raises(DataError, match="target 3: 1 class .*expected two"):
         nn.load(tmp_path / "c.npz", task="multilabel")
     assert nn.load(tmp_path / "c.npz").task == "regression"

@@ -441,7 +441,7 @@ def test_several_files_have_the_same_columns_and_the_row_numbers_of_pandas_are_n
     )
     frame = pd.DataFrame({"a": [1.0]})
     frame.to_parquet(tmp_path / "2.parquet")
-    assert f"2.parquet: 1 columns, expected 2 as in {first}; leave" in refusal(
+    assert f"2.parquet: 1 column, expected 2 as in {first}; leave" in refusal(
         lambda: opened(tmp_path / "*.parquet")
     )
     frame = pd.DataFrame({"a": [], "y": []})

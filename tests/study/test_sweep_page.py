@@ -381,7 +381,7 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
     page = sweep_page.results_page([row])
     table = page.sections["All figures"][0]
     cells = dict(zip(table.headers, table.lines[0], strict=True))
-    assert table.caption == "1 networks"
+    assert table.caption == "1 network"
     assert cells == {
         "network": "50,50,1",
         "data": "clouds table",

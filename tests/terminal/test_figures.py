@@ -767,7 +767,7 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
         "training on 80 rows, 20 held out: 4 epochs of 8 batches of 10, sgd, learning rate 0.0125, constant"
         in err
     )
-    assert "resuming from m.bin: 1 epochs and 30 rows are done" in err
+    assert "resuming from m.bin: 1 epoch and 30 rows are done" in err
     assert [" ".join(line.split()) for line in err[-2:]] == [
         "epoch 2/4 loss 0.123457 held-out 0.987654 1.23 s 123.5 us a batch",
         "epoch 3/4 loss 12 roc_auc 0.876543 best 61.2 s 0.0 us a batch",

@@ -289,7 +289,7 @@ def test_at_most_ten_lines_and_a_count():
     assert Drift(7, [], far).lines() == told
     both = Drift(100, [apart, columns[0]], [])
     assert both.lines() == [
-        "1 of 1 columns differs from training",
+        "1 of 1 column differs from training",
         columns[0].text,
         apart.text,
     ]
@@ -303,7 +303,7 @@ def test_at_most_ten_lines_and_a_count():
     assert [(picture.name, picture.title) for picture in page.pictures] == worst
     assert page.sections["Columns"][:12] == lines
     alike = page_of_drift(Drift(100, [same], []), "m.bin", "t.csv")
-    assert alike.sections["Columns"] == ["1 columns are as in training."]
+    assert alike.sections["Columns"] == ["1 column is as in training."]
 
 
 def test_reasons_name_what_training_never_had(model):
