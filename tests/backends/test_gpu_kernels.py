@@ -36,12 +36,12 @@ from nn.backends.cuda.runner import compiled
 from nn.core.losses import weighted_classes
 from nn.core.records import record_type
 from nn.layers import InputColumn
-from nn.nn_aux import LOSSES, loss_name, loss_of
+from nn.nn_aux import ACTIVATIONS, LOSSES, loss_name, loss_of
 
 COLUMNS = (
     InputColumn("number", waves=3),
     InputColumn("gap", fill=0.3, edges=(-0.5, 0.25, 0.75), waves=4),
-    InputColumn("embedding", values=9, width=2),
+    InputColumn("embedding", values=9, width=11),
     InputColumn("onehot", values=3),
     InputColumn("gap", fill=-1.5),
 )
@@ -54,7 +54,7 @@ NETWORKS = [
         9,
     ),
     ("5,33:softplus,dropout0.3,2:gelu,40:lrelu,flatten:tanh,17", "float64", 70),
-    ("700,9:tanh,2000,6:tanh,3", "float64", 20),
+    ("700,9:relu,2000:exp,6:selu,3", "float64", 20),
     ("40,700:tanh,1", "float64", 9),
 ]
 OF_A_LIBRARY = {"dense_backward_bias"}
@@ -88,8 +88,9 @@ def test_outputs_are_those_of_numpy(emulated):
     assert relative_distance(net.predict(x), outs[-1]) < 1e-13
 
 
-def test_these_networks_have_every_kernel_of_a_layer(emulated):
+def test_these_networks_have_every_kernel_of_a_layer_and_activation(emulated):
     functions = OF_A_LIBRARY | OF_FEW_ROWS
+    activations = {"softmax", "steps"}  # of losses
     for spec, dtype, rows in NETWORKS:
         net = net_of(spec, dtype)
         itemsize = net.engine.dtype.itemsize
@@ -97,6 +98,9 @@ def test_these_networks_have_every_kernel_of_a_layer(emulated):
         for kind in ("gradients", "predict"):
             program = builder.build(Purpose(kind, rows, dropout=kind == "gradients"))
             functions |= {op.function for phase in program.phases for op in phase}
+        activations |= {layer.activation for layer in net.layers}
+        activations |= {layer.function for layer in net.layers}
+    assert set(ACTIVATIONS) <= activations
     for name in FILES_OF_LAYERS:
         kernels = re.findall(
             r"^__device__ void (\w+)\(", source_file(name), re.MULTILINE
