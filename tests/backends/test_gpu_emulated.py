@@ -342,7 +342,10 @@ def test_each_member_has_its_vectors_and_jobs_of_other_members_or_rows_are_refus
 @pytest.mark.parametrize("counts", [[1, 2], [447, 448, 449], [1000, 3]])
 def test_the_gpu_draws_the_orders_of_the_processor(counts, emulated):
     rows = [np.arange(count)[::-1] * 3 for count in counts]
-    how = [settings(seed=seed) for seed in (5, 2**32 - 1, 7)]
+    shared = np.arange(20)
+    rows += [shared[:10], shared[::2], shared[:10]]  # which begin at one place
+    counts = list(map(len, rows))
+    how = [settings(seed=seed) for seed in (5, 2**32 - 1, 7, 8, 9, 10)]
     jobs = [
         PackJob(m, None, job_rows, how[m], None, 3 * m)
         for m, job_rows in enumerate(rows)
