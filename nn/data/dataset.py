@@ -143,6 +143,8 @@ class Dataset:
     kinds: tuple[Kind, ...] = ()  # of the features; none: all are numbers without gaps
     # see Choices.kept
     kept_choices: dict[str, str | bool] = field(default_factory=dict)
+    # see Choices.of_columns
+    column_choices: dict[str, str | bool] = field(default_factory=dict)
     unlabelled: int = 0
     weightless: int = 0
     is_left_out_logged: bool = False  # a person knows which rows were left out

@@ -452,6 +452,7 @@ def _facts_of(
         "left_out_places": tuple(left_out_places),
         "unused": [[source.name(place), reasons[place]] for place in left_out_places],
         "kept_choices": schema.choices.kept(),
+        "column_choices": schema.choices.of_columns(),
     }
     if places.roles:
         facts |= role_values(source, table, places)

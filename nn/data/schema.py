@@ -4,6 +4,7 @@ people say of them; Places: where in a file they are."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..nn_aux import TASKS, quantiles_of
@@ -17,6 +18,18 @@ ROW_ROLES = ("weight", "exposure", "group", "time")
 # the column that exposures beside the rows of a training would be
 EXPOSURE = "exposure"
 TASK_NAMES = ("auto", *TASKS)
+
+
+# Choices.of_columns has these
+COLUMN_CHOICES = (
+    "categories",
+    "numbers",
+    "dates",
+    "ordered",
+    "drop",
+    "strict",
+    "positive",
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,14 @@ class Choices:
     def kept(self) -> dict[str, str | bool]:
         """Return the choices that a model keeps: how its files are read later."""
         names = ("id", "missing", "separator", "header", *ROW_ROLES, "drop_duplicates")
+        return self._given(names)
+
+    def of_columns(self) -> dict[str, str | bool]:
+        """Return the choices that the columns of a model tell: only who trains it once
+        more needs them."""
+        return self._given(COLUMN_CHOICES)
+
+    def _given(self, names: Sequence[str]) -> dict[str, str | bool]:
         return {
             name: value
             for name in names

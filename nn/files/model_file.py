@@ -18,6 +18,7 @@ from ..data import profiles, row_hashes
 from ..data.column import CODE_PAGES, LABEL_TYPES, labels_of
 from ..data.encoding import Encoding, are_places
 from ..data.pixels import are_pictures
+from ..data.schema import COLUMN_CHOICES
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import METRICS, SCALINGS, TASKS
@@ -281,6 +282,8 @@ _CONFIG = {  # settings that later uses of a model read; the others are only sho
     "target": or_none(is_choice),
     "table": object_of(_CHOICES, _CHOICES, closed=True),
     "left_out": are_places,
+    **dict.fromkeys(COLUMN_CHOICES, is_string),
+    "strict": is_bool,
     "candidates": list_of(object_of(_CANDIDATE)),
     "split_seed": lambda value: is_whole(value) and 0 <= value < 2**32,
     "holdout": lambda value: is_number(value) and 0 <= value < 1,

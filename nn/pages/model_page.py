@@ -55,10 +55,6 @@ MOST_OUTPUTS = 7
 MOST_DRIFT_PLOTS = 6
 MOST_COLUMNS_BESIDE = 5  # of a table that is half a page wide
 INTERVAL_HEADER = "95 % interval"
-NOT_KEPT = (
-    "The model does not keep --categories, --numbers, --dates, --ordered and"
-    " --positive: add those that it was trained with."
-)
 OUTPUTS = {
     "binary": "two classes",
     "multilabel": "several targets of two classes",
@@ -619,7 +615,7 @@ def _again(net: Network, model: str) -> list[Block]:
         return [
             f"The model was trained on some rows of {file}, and does not say which."
         ]
-    blocks: list[Block] = [command_of(net, model, file), NOT_KEPT]
+    blocks: list[Block] = [command_of(net, model, file)]
     if data.get("sha256"):
         blocks.append(f"SHA-256 of the data: {data['sha256']}")
     if str(net.config.get("init")).startswith("sha256:"):
@@ -640,7 +636,8 @@ def command_of(net: Network, model: str, data: str) -> str:
     }
     for name, value in {**_settings(net), **config.get("table", {})}.items():
         is_default = value in (BY_NAME[name].default, usual.get(name))
-        if is_default or name in config.get("chosen", ()):
+        # left_out has the columns that were dropped, and others
+        if is_default or name in ("drop", *config.get("chosen", ())):
             continue
         words.append(f"--{name}")
         if value is not True:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 
 from ..data.loading import load_for, split_seed_of
+from ..data.schema import COLUMN_CHOICES
 from ..ds import Dataset, taken_beside
 from ..layers import completed, input_shape, parse, to_spec
 from ..nn import Network
@@ -189,7 +190,7 @@ def thresholds_going_on(net: Network, given: dict) -> dict:
 def config_going_on(net: Network) -> dict:
     """Return what the settings of a model keep that goes on: how its files are read,
     and the digest of the file that it was."""
-    names = ("target", "table", "left_out")
+    names = ("target", "table", "left_out", *COLUMN_CHOICES)
     kept = {name: net.config[name] for name in names if name in net.config}
     return {**kept, "init": f"sha256:{hashlib.sha256(packed(net)).hexdigest()}"}
 

@@ -203,6 +203,7 @@ def config_of(net: Network, ds: Dataset, options: Options) -> dict:
         "target": ds.target,
         "tf32": False,  # this and the next one as files of earlier versions have them
         "window": None,
+        **ds.column_choices,
     }
     if ds.left_out_places:
         config["left_out"] = list(ds.left_out_places)

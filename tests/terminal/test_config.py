@@ -2,8 +2,10 @@
 
 import json
 import os
+import shlex
 import threading
 
+import numpy as np
 import pytest
 from support.command_line import (
     ONE,
@@ -14,6 +16,8 @@ from support.command_line import (
     write_two_classes,
 )
 
+import nn
+from nn.pages import model_page
 from nn.terminal import parser
 
 
@@ -163,6 +167,33 @@ def test_the_flat_config_of_a_model_does_too(folder):
     succeed(*given, "m2.bin", "--config", "flat.json")
     data = (folder / "m2.bin").read_bytes()
     assert data == (folder / "m.bin").read_bytes()
+
+
+def test_what_a_person_chose_of_columns_trains_a_model_again_byte_for_byte(folder):
+    rng = np.random.default_rng(0)
+    lines = ["code,size,grade,day,extra,y"]
+    for row in range(40):
+        size, extra = rng.random(2)
+        grade = "SML"[row % 3]
+        lines.append(
+            f"{row % 4},{size},{grade},0{row % 9 + 1}.0{row % 3 + 1}.2021,{extra},{'ny'[row % 2]}"
+        )
+    (folder / "columns.csv").write_text("\n".join(lines))
+    flags = argv(
+        "--categories code --numbers size --dates day=%d.%m.%Y --ordered grade=S<M<L"
+        " --drop extra --positive n --strict --epochs 2 --networks 1 -q"
+    )
+    succeed("--train", "--dataset", "columns.csv", "--model", "m.bin", *flags)
+    (folder / "facts").write_text(succeed("--info", "--model", "m.bin", "--json").out)
+    succeed("--train", "--config", "facts", "--model", "m2.bin", "-q")
+    made = (folder / "m.bin").read_bytes()
+    assert (folder / "m2.bin").read_bytes() == made
+    network = nn.Model.load("m.bin").network
+    assert network.columns == ["code", "size", "grade", "day"]
+    assert network.classes == ["y", "n"]
+    command = model_page.command_of(network, "m3.bin", "columns.csv")
+    succeed(*shlex.split(command)[1:], "-q")
+    assert (folder / "m3.bin").read_bytes() == made
 
 
 @pytest.mark.parametrize(
