@@ -105,10 +105,10 @@ def test_each_figure_of_then_is_of_an_entry_and_says_where_it_is_from(
 
 
 def test_a_study_is_a_plan_beside_its_figures_of_then(made):
-    result = succeed("study", "made", "-o", "r.csv", "--report", "r.json")
+    result = succeed("study", "made", "--report", "r.json")
     assert "«" not in result.out
     figures = {line[0]: line[3:6] for line in page_table("r.json", "Then and now")}
-    seconds = sweep.read_results("r.csv")
+    seconds = sweep.read_results("study-made.csv")
     by_backend = {
         (row["backend"], row["threads"]): row
         for row in seconds
