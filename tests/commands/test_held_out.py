@@ -90,6 +90,9 @@ def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
     trained = succeed(*ONE, "--dataset", "xor.csv", "--model", "m.bin", "--epochs", 1)
     tested = succeed("--test", "--model", "m.bin", "--json")
     assert trained.err.count("hold") == 1
+    usual = succeed("train", "xor.csv", "-m", "n.bin", "--epochs", 1)
+    reason = "4 rows are too few to be divided into folds"
+    assert f"one network of the usual layers: {reason}\n" in usual.err
     assert tested.json["rows"] == 4
     assert "trained on" in tested.err
 

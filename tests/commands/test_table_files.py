@@ -118,6 +118,9 @@ def test_each_format_holds_what_the_csv_file_holds(model, folder, suffix):
     assert trues == {"red", "gr\reen", "blue"}
     assert len(rows) == 60
     assert list(rows[0]) == list(expected[0])
+    if suffix.endswith("gz"):
+        header = (folder / f"p.{suffix}").read_bytes()[4:8]
+        assert header == bytes(4), "the same bytes at every time"
     for ours, theirs in zip(rows, expected, strict=True):
         for name, value in theirs.items():
             if name.startswith("score"):
@@ -229,7 +232,10 @@ def test_a_sweep_writes_csv_alone(folder):
 
 def test_json_of_predictions_is_one_object_with_rows(model, folder):
     call = "--predict", "--model", model, "--dataset", "t.csv", "--json"
-    printed = succeed(*call).json
+    result = succeed(*call)
+    assert result.out.isascii()
+    assert "\\u20ac" in result.out
+    printed = result.json
     assert list(printed) == ["model", "drift", "rows"]
     assert printed["model"] == model
     assert printed["drift"] is None or printed["drift"]["drifted"] == 0

@@ -78,6 +78,9 @@ def test_the_first_lines_say_what_runs_on_which_data(two):
     assert lines[0] == f"{engine}; --networks replaces the choice of --effort"
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
     assert lines[2] == "target Class (the last column; --target chooses)"
+    text = argv("train two.csv -m m.m --activation sigmoid --epochs 1")
+    first = succeed(*text).err.splitlines()[0]
+    assert first.endswith("; a .m model replaces the choice of --effort")
 
 
 @pytest.mark.parametrize("flags", [[], ["--intervals"]])
