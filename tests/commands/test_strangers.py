@@ -73,16 +73,24 @@ def test_settings_of_a_model_choose_no_file(folder, name):
     assert model.network.config["epochs"] == 1
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_what_is_printed_of_a_model_has_no_such_settings(folder, name):
+def test_what_is_printed_of_a_model_has_no_such_settings(folder):
     """The settings alone, as jq .config takes them out of that, may be used as flags;
     so may a page's command."""
     write_two_classes(folder / "two.csv")
-    stranger("two.csv", **{name: FILES[name]}).export("m.bin")
-    assert name not in succeed("--info", "--model", "m.bin", "--json").json["config"]
-    succeed("--info", "--model", "m.bin", "--report", "page.md", "-q")
-    text = (folder / "page.md").read_text()
-    assert f"--{name} {FILES[name]}" not in text
+    net = stranger("two.csv", **FILES)
+    members = [net.copied(), net.copied()]
+    net.combine(members, [1.0, 1.0])
+    net.config = {"epochs": 2}
+    for one in (members[0], net):
+        one.export("m.bin")
+        facts = succeed("--info", "--model", "m.bin", "--json").json
+        for known in (facts, *facts.get("members", ())):
+            assert known["config"]["epochs"] == 2
+            assert FILES.keys().isdisjoint(known["config"])
+        succeed("--info", "--model", "m.bin", "--report", "page.md", "-q")
+        text = (folder / "page.md").read_text()
+        for name, value in FILES.items():
+            assert f"--{name} {value}" not in text
 
 
 def test_files_of_the_command_line_are_written_as_ever(folder):
