@@ -404,6 +404,10 @@ def test_what_cannot_be_drawn_or_written_is_said(trained, folder):
     }
     for given, code in wrong.items():
         assert run("--plot", *given).code == code, given
+    nn.Network("2,1", "binary").export("new.bin")
+    reason = "the model holds no history; give a data set with --dataset"
+    refused = run("plot", "new.bin", "-o", "p")
+    assert refused == (2, "", f"nn: nothing to draw in new.bin: {reason}\n")
     result = run("--test", "--model", "m.bin", "--report", "none/page.html")
     assert result.code == 73
     assert result.out == ""
