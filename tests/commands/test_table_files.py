@@ -18,6 +18,8 @@ from pyarrow import parquet
 from support.command_line import (
     ONE,
     argv,
+    controls,
+    on_terminal,
     run,
     start,
     succeed,
@@ -228,6 +230,12 @@ def test_a_sweep_writes_csv_alone(folder):
         "--output r.parquet: its suffix names Parquet, expected one such as r.csv"
         in result.err
     )
+
+
+def test_a_terminal_gets_no_control_characters_of_words(model):
+    call = "--predict", "--model", model, "--dataset", "t.csv", "-q"
+    assert "line\rend" in succeed(*call).out
+    assert controls(on_terminal(*call).out) is None
 
 
 def test_json_of_predictions_is_one_object_with_rows(model, folder):
