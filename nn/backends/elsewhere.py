@@ -85,7 +85,7 @@ def outputs_there(net, rows, there: Callable):
     if net.is_combined:
         shares = np.array(net.member_weights) / sum(net.member_weights)
         terms = zip(shares.tolist(), outputs_of_members, strict=True)
-        mean = sum((share * outputs).astype(np.float64) for share, outputs in terms)
+        mean = sum(share * outputs.astype(np.float64) for share, outputs in terms)
         out = mean.astype(net.value_dtype)
     else:
         out = next(outputs_of_members)

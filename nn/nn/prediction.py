@@ -107,7 +107,7 @@ def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
     mean = np.zeros(())
     whole = sum(weights)
     for weight, out in zip(weights, each, strict=True):
-        mean = mean + weight / whole * out
+        mean = mean + weight / whole * np.asarray(out, np.float64)
     return mean
 
 

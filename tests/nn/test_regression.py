@@ -107,3 +107,14 @@ def test_a_gap_that_the_network_knows_is_not_what_makes_an_output_infinite():
     rows = {"g": [1.0, None], "word": ["x", "y"], "n": [0.1, 3e37]}
     with pytest.raises(nn.DataError, match="^row 2, column n: found 3e.37, for which"):
         net.predict(rows)
+
+
+@pytest.mark.parametrize("count", [3, 5, 7])
+def test_networks_that_say_the_same_say_it_together(count):
+    """Their mean has a share for each, which is no number of float32."""
+    net = nn.Network("1,1", "regression", backend="seq")
+    net.vector[:] = [0, 7]
+    net.combine([net.sibling(seed) for seed in range(count)], [1.0] * count)
+    for member in net.members:
+        member.vector[:] = [0, 7]
+    assert net.predict(np.zeros((1, 1), np.float32)).tolist() == [[7.0]]
