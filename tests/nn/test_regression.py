@@ -113,8 +113,8 @@ def test_a_gap_that_the_network_knows_is_not_what_makes_an_output_infinite():
 def test_networks_that_say_the_same_say_it_together(count):
     """Their mean has a share for each, which is no number of float32."""
     net = nn.Network("1,1", "regression", backend="seq")
-    net.vector[:] = [0, 7]
-    net.combine([net.sibling(seed) for seed in range(count)], [1.0] * count)
-    for member in net.members:
-        member.vector[:] = [0, 7]
+    members = [net.sibling(seed) for seed in range(count)]
+    for member in members:
+        member.set_parameters({"layer0.weight": [[0]], "layer0.bias": [7]})
+    net.combine(members, [1.0] * count)
     assert net.predict(np.zeros((1, 1), np.float32)).tolist() == [[7.0]]
