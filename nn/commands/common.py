@@ -130,6 +130,7 @@ _OUTPUT_FORMATS = {  # by mode and flag: the formats of a file, and a name that 
     ("train", "checkpoint"): ((), "c.ck"),
     ("train", "history"): ((CSV,), "h.csv"),
     ("train", "trace"): (("JSON",), "t.json"),
+    ("rethreshold", "output"): ((A_MODEL,), "new.bin"),
     ("sweep", "output"): ((CSV,), "r.csv"),
     ("study", "output"): ((CSV,), "r.csv"),
 }

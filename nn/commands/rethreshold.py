@@ -6,15 +6,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..terminal.figures import threshold_text
-from ..utils import UsageError, log_line
-from .common import check_apart, load_network, print_json, unseen_rows
+from ..utils import UsageError, check_writable, log_line
+from .common import load_network, print_json, unseen_rows
 
 TOLD_OF_THRESHOLD = ("rows", "tp", "fp", "fn", "tn", "precision", "recall", "f1")
 
 
 def rethreshold_command(flags) -> None:
     """Write --model with the --threshold to --output, and tell what it does."""
-    check_apart(flags.model, flags.output)
+    check_writable(flags.output)
     net = load_network(flags)
     _check(flags, net)
     figures: dict = {}
@@ -40,12 +40,10 @@ def rethreshold_command(flags) -> None:
 
 
 def _check(flags, net) -> None:
-    """Raise before any work where there cannot be such a model."""
-    from ..files.suffixes import A_MODEL, check_named_format
+    """Raise UsageError where there cannot be such a model."""
     from ..test import check_threshold
     from ..test.out_of_fold import check_scores
 
-    check_named_format(flags.output, (A_MODEL,), "new.bin", "--output")
     if net.task not in ("binary", "multilabel"):
         raise UsageError(
             f"--threshold {flags.threshold}: is for two classes, the task is {net.task}; leave it out"

@@ -1,13 +1,7 @@
 """--test without --dataset: the rows that the training held out, where its data are."""
 
-import shutil
-
 import pytest
 from support.command_line import ONE, argv, run, succeed, write_two_classes
-
-import nn
-from nn.data import loading
-from nn.settings.flags import MODE_WORDS, flags_of_mode
 
 
 def test_held_out_rows_are_tested_where_the_data_was_or_beside_the_model(
@@ -117,71 +111,3 @@ def test_the_target_column_of_a_file_without_names_is_remembered(folder):
     ).json
     assert whole["tp"] + whole["fn"] == 20
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
-
-
-LAYOUT = {"target": "b", "separator": ";", "header": "no", "strict": True}
-OF_FLAGS = {
-    "load_for": LAYOUT | {"memory": 300 << 20},
-    "held_out": {"memory": 300 << 20, "force": True},
-    "training_dataset": {"memory": 300 << 20, "force": True},
-}
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """A table and models of it, of held-out rows and of folds."""
-    folder = tmp_path_factory.mktemp("models")
-    use = ("train", write_two_classes(folder / "two.csv"), "--epochs", 1, "-q")
-    for name, flags in {"held": (), "folds": ("--folds", 2, "--holdout", 0)}.items():
-        succeed(*use, "--layers", "2,1", "-m", folder / f"{name}.bin", *flags)
-    return folder
-
-
-@pytest.mark.parametrize(
-    "command, readers",
-    [
-        ("predict held.bin two.csv", ["load_for"]),
-        ("drift held.bin two.csv", ["load_for"]),
-        ("test {} {}", OF_FLAGS),
-        ("explain {} {}", OF_FLAGS),
-        ("compare {} other.bin {}", OF_FLAGS),
-        ("plot {} -o pictures {}", OF_FLAGS),
-        ("threshold {} f1 {} -o new.bin", OF_FLAGS),
-    ],
-)
-def test_every_command_reads_rows_and_computes_as_its_flags_say(
-    models, monkeypatch, command, readers
-):
-    """A file by its layout, rows of the training although they have changed, all within
-    the memory that is given."""
-    monkeypatch.chdir(models)
-    shutil.copy("held.bin", "other.bin")
-    flags = argv("--target b --separator ; --header no --strict --force --memory 300M")
-    flags += argv("--backend seq --threads 1 --dtype float64 -q")
-    engines = []
-    usual = nn.Network.of_file
-
-    def of_file(path, **engine):
-        engines.append(engine)
-        return usual(path, **engine)
-
-    monkeypatch.setattr(nn.Network, "of_file", of_file)
-    for reader in readers:
-        read = {}
-
-        def reading(net, path, read=read, **options):
-            read.update(options)
-            raise nn.DataError("read")
-
-        model = "folds.bin" if reader == "training_dataset" else "held.bin"
-        data = "--dataset two.csv" if reader == "load_for" else ""
-        words = argv(command.format(model, data))
-        with monkeypatch.context() as patch:
-            patch.setattr(loading, reader, reading)
-            assert run(*words, *flags) == (65, "", "nn: read\n"), reader
-        known = flags_of_mode(MODE_WORDS[words[0]])
-        expected = {name: v for name, v in OF_FLAGS[reader].items() if name in known}
-        assert read | expected == read, reader
-    asked = {"backend": "seq", "threads": 1, "dtype": "float64"}
-    count = 2 if words[0] == "compare" else 1
-    assert engines == [asked] * count * len(readers)

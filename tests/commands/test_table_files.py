@@ -222,16 +222,6 @@ def test_no_model_checkpoint_or_history_is_called_as_what_it_is_not(folder, suff
     assert os.listdir(folder) == ["t.csv"]
 
 
-def test_a_sweep_writes_csv_alone(folder):
-    (folder / "plan.json").write_text('{"data": {"clouds": {}}, "layers": "50,1"}')
-    result = run("--sweep", "plan.json", "-o", "r.parquet")
-    assert result.code == 2
-    assert (
-        "--output r.parquet: its suffix names Parquet, expected one such as r.csv"
-        in result.err
-    )
-
-
 def test_a_terminal_gets_no_control_characters_of_words(model):
     call = "--predict", "--model", model, "--dataset", "t.csv", "-q"
     assert "line\rend" in succeed(*call).out

@@ -1,6 +1,7 @@
 """--folds: cross-validation is a loop of trainings written by hand, done at once."""
 
 import csv
+import os
 import re
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from support.packs import LAYERS, SEED, StopSoon, check_file, data, network, vec
 from support.people import as_csv, people
 
 import nn
+from nn.core import random
 from nn.core.metrics import metric
 from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.data.splits import fold_rows
@@ -445,6 +447,14 @@ def test_predictions_of_folds_of_images_are_written_and_those_of_a_choice_refuse
     assert not (folder / "o.csv").exists()
     succeed(*use, "--holdout", 0, "--folds", 2, "--epochs", 1, "--layers", "auto,1")
     assert len((folder / "o.csv").read_text().splitlines()) == 1 + 40
+
+
+def test_a_choice_by_validation_rows_has_a_model_and_no_predictions(two, monkeypatch):
+    monkeypatch.setattr(random, "SHUFFLED_BYTES", 1)  # of a table that is not large
+    words = argv("train two.csv -m m.bin --effort quick --epochs 1 -o o.csv -q")
+    line = "--output o.csv: validation rows, not folds, judged so large a table"
+    assert run(*words) == (73, "", f"nn: {line}; m.bin is written\n")
+    assert sorted(os.listdir()) == ["m.bin", "two.csv"]
 
 
 @pytest.mark.parametrize("networks", [1, 2])
