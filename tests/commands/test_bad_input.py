@@ -202,6 +202,7 @@ def fails(folder, code: int, *words: str, command: str) -> str:
             "train two.csv other.csv -m new.bin",
             ["unexpected argument other.csv", "train two.csv,other.csv"],
         ),
+        ("threshold two.bin f1 two.csv x -o n.bin", ["; nn threshold takes --model"]),
         (
             "test two.bin two.csv more",
             ["unexpected argument more", "--model --dataset"],

@@ -87,6 +87,7 @@ def test_wrong_flags_in_a_file_are_wrong_use(folder, text, message):
         ("epochs = \n", ["flags", "line 1"]),
         ("[1, 2]", ["flags", "expected JSON or TOML"]),
         ('{"epochs": ' + "[" * 100_000, ["flags"]),
+        ("#" * (1 << 20) + "\n", ["flags: more than 1048576 bytes"]),
     ],
 )
 def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, message):
@@ -124,6 +125,7 @@ def test_a_mode_may_stand_in_the_file(folder):
 def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
     text = '{"epochs": 1, "scaling": "normalization", "layers": "2,3,1", "dataset": "two.csv"}'
     assert train(folder, text).code == 0
+    assert nn.Model.load("m.bin").network.scaling.kind == "normalization"
     result = succeed("--test", "--model", "m.bin", "--config", "flags", "--json")
     assert "ignored" not in result.err
     assert result.json["rows"] == 60

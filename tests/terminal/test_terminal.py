@@ -116,6 +116,7 @@ def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):
 def test_a_log_that_nobody_reads_does_not_end_the_training(two):
     reader, writer = os.pipe()
     os.close(reader)
+    assert start("--help", stdout=writer).wait(20) == 0, "nothing is missing of it"
     process = start(*ONE, "--dataset", "two.csv", "--model", "m.bin", stderr=writer)
     os.close(writer)
     process.communicate(timeout=20)
