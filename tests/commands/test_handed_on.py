@@ -160,8 +160,8 @@ def test_a_study_gets_the_flags_and_its_lines_are_for_a_person(
     monkeypatch.setattr(*runner, ending(seen))
     assert run(*argv(command), *["-q"] * quiet) == (65, "", "nn: read\n")
     ((*values, named),) = seen
-    *values, log = *values, *named.values()
-    assert values == given
+    *flags, log = [*values, *named.values()]
+    assert flags == given
     if log:
         log("a line")
     assert capsys.readouterr().err == ("" if quiet else "a line\n")
