@@ -169,7 +169,7 @@ def test_a_study_gets_the_flags_and_its_lines_are_for_a_person(
 
 REFUSED = {
     "--report X.txt": "test N, explain N, info N, drift N D, compare N M, plot N -o pictures",
-    "-o no/X.csv": "predict N D, explain N, sweep N, study cnns, train D --folds 2",
+    "-o no/X.csv": "predict N D, explain N, sweep N, train D --folds 2",
     "-o no/X.bin": "threshold N 0.5",
     "-o X.onnx": "threshold N 0.5, sweep N",
     "-o X.txt": "export N",
