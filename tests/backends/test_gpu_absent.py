@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import cffi
 import pytest
 from support.command_line import argv, run
+from support.threads import in_threads
 
 import nn
 from nn import backends
@@ -161,10 +162,22 @@ def test_errors_of_the_gpu_are_told_for_what_they_are(kind, text, words, monkeyp
     expected = KeyError if kind == "KeyError" else NnError
     with (
         pytest.raises(expected) as told,
-        device.GpuErrors("a step", "wait", nullcontext()),
+        device.GpuContext("a step", "wait", nullcontext()),
     ):
         raise kinds.get(kind, KeyError)(text)
     assert told.value.args == (words,)
+
+    class Failing(nullcontext):
+        def __enter__(self):
+            raise kinds.get(kind, KeyError)(text)
+
+    cuda.Device = lambda number: nullcontext()
+    cuda.Stream = lambda **_: Failing()
+    turn = device.Turn(0)
+    with pytest.raises(expected) as told, device.GpuContext("a step", "wait", turn):
+        raise AssertionError("the GPU was entered")
+    assert told.value.args == (words,)
+    assert in_threads(lambda _: turn._lock.acquire(timeout=1), [0]) == [True]
 
 
 @pytest.mark.parametrize("absent", ["cuda", "cudnn"])

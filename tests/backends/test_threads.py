@@ -278,7 +278,7 @@ def test_cuda_in_a_forked_process_is_refused_in_one_line(monkeypatch):
     assert "\n" not in str(caught.value)
     with (
         pytest.raises(UsageError, match=words),
-        device.GpuErrors("a network", "use a smaller one", nullcontext()),
+        device.GpuContext("a network", "use a smaller one", nullcontext()),
     ):
         raise AssertionError("the GPU is used")
     assert Network("50,3200,1600,1").backend == "omp"

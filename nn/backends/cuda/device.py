@@ -256,8 +256,12 @@ class Turn:
 
     def __enter__(self) -> None:
         self._lock.acquire()
-        self._device.__enter__()
-        self.stream.__enter__()
+        try:
+            self._device.__enter__()
+            self.stream.__enter__()
+        except BaseException:
+            self._lock.release()
+            raise
 
     def __exit__(self, *error) -> None:
         self.stream.__exit__(*error)
@@ -265,9 +269,9 @@ class Turn:
         self._lock.release()
 
 
-class GpuErrors:
-    """Turns CuPy's errors in a block, which has a turn, into NnError: memory runs out
-    while making `what`; the remedy is what to do then."""
+class GpuContext:
+    """Gives a block its turn, and turns CuPy's errors in it into NnError: memory runs
+    out while making `what`; the remedy is what to do then."""
 
     def __init__(self, what: str, remedy: str, turn: Turn):
         self._what = what
@@ -276,12 +280,19 @@ class GpuErrors:
 
     def __enter__(self) -> None:
         check_process()
-        self._turn.__enter__()
+        try:
+            self._turn.__enter__()
+        except Exception as error:
+            self._tell(error)
+            raise
 
     def __exit__(self, kind, error: BaseException | None, trace) -> None:
         self._turn.__exit__(kind, error, trace)
-        if error is None:
-            return
+        if error is not None:
+            self._tell(error)
+
+    def _tell(self, error: BaseException) -> None:
+        """Raise NnError for an error of CuPy's; nothing happens for another."""
         module = cupy()
         of_cuda = (
             module.cuda.runtime.CUDARuntimeError,

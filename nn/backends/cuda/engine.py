@@ -24,7 +24,7 @@ from .abi import update_rule
 from .builder import Builder, kind_of
 from .cublas import Cublas
 from .data import CudaData, check_numbers, row_format
-from .device import GpuErrors, Turn, check_gpus, cupy, processors
+from .device import GpuContext, Turn, check_gpus, cupy, processors
 from .epoch import advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
 from .pack import FIRST_BATCHES, LONGEST_WAIT, CudaPack
@@ -118,10 +118,10 @@ class CudaEngine:
 
     def gpu_context(
         self, what: str, remedy: str = "use a smaller --batch_number"
-    ) -> GpuErrors:
+    ) -> GpuContext:
         """Enter this engine's GPU and stream, one thread at a time; CuPy's errors
         become NnError."""
-        return GpuErrors(what, remedy, self._turn)
+        return GpuContext(what, remedy, self._turn)
 
     # ---- facts of the engine
 
